@@ -1,0 +1,45 @@
+/** Names that two parts must agree on: environment variables, attributes, indexes, headers. */
+
+/** Environment of the functions, written by lib/ and read by each function's deps.ts. */
+export const env = {
+  endpointsTable: 'SLUICE_ENDPOINTS_TABLE',
+  deliveriesTable: 'SLUICE_DELIVERIES_TABLE',
+  deliveryQueueUrl: 'SLUICE_DELIVERY_QUEUE_URL',
+  deadLetterQueueUrl: 'SLUICE_DEAD_LETTER_QUEUE_URL',
+  /** Comma-separated CIDR blocks that the egress guard lets through beside public unicast; only a local stage sets it. */
+  egressAllow: 'SLUICE_EGRESS_ALLOW',
+} as const;
+
+/** Sparse index of the Deliveries table over deliveries that need somebody: partition `state#endpointId`, sorted by time. */
+export const attentionIndex = 'attention';
+
+/** Attributes of the messages we write; the prefix is reserved, producers' attributes are ignored. */
+export const messageAttributes = {
+  generation: 'sluice-gen',
+  reason: 'sluice-reason',
+  endpoint: 'sluice-endpoint',
+  attempts: 'sluice-attempts',
+  firstAt: 'sluice-first-at',
+  lastAt: 'sluice-last-at',
+  lastOutcome: 'sluice-last-outcome',
+} as const;
+
+/** Headers that Sluice itself sets on a delivery, beside the Standard Webhooks ones. */
+export const headers = {
+  id: 'webhook-id',
+  timestamp: 'webhook-timestamp',
+  signature: 'webhook-signature',
+  attempt: 'sluice-attempt',
+  possibleDuplicate: 'sluice-possible-duplicate',
+} as const;
+
+/** Keys of the stack's outputs; the CLI finds an installation by them. */
+export const outputs = {
+  deliveryQueueUrl: 'DeliveryQueueUrl',
+  deadLetterQueueUrl: 'DeadLetterQueueUrl',
+  faultQueueUrl: 'FaultQueueUrl',
+  drainQueueUrl: 'DrainQueueUrl',
+  endpointsTable: 'EndpointsTableName',
+  deliveriesTable: 'DeliveriesTableName',
+  deliverFunction: 'DeliverFunctionName',
+} as const;

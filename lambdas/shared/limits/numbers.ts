@@ -1,0 +1,157 @@
+/**
+ * Every number that the product depends on, with its unit in the name, the reason and, where AWS sets it, the source.
+ * relations.ts asserts how they must fit together; lib/ checks that at synth.
+ */
+
+/** Limits that AWS sets (SQS and Lambda developer guides, quotas pages, 2026). */
+export const aws = {
+  /** SQS: a message stays invisible for at most 12 h, counted from its receive, not from the call. */
+  sqsMaxVisibilityS: 43_200,
+  /** SQS: DelaySeconds is at most 15 min. */
+  sqsMaxDelayS: 900,
+  /** SQS: entries of one batch call, and messages of one receive. */
+  sqsBatchEntries: 10,
+  /** SQS: message attributes of one message. */
+  sqsMessageAttributes: 10,
+  /** SQS: the largest MaximumMessageSize a queue can have (1 MiB since August 2025). */
+  sqsMaxMessageBytes: 1_048_576,
+  /** SQS: longest MessageRetentionPeriod, 14 days. */
+  sqsMaxRetentionS: 1_209_600,
+  /** Lambda: the SQS event source needs a visibility of at least six function timeouts plus the batching window. */
+  visibilityPerTimeout: 6,
+  /** Lambda: smallest MaximumConcurrency of an SQS event source. */
+  minEventSourceConcurrency: 2,
+} as const;
+
+/** The message that producers send. */
+export const message = {
+  version: 1,
+  /** 256 KiB: what the delivery queue accepts (MaximumMessageSize), and what still fits a DynamoDB item once deflated. */
+  maxBytes: 262_144,
+  maxIdLength: 128,
+  maxEventTypeLength: 128,
+} as const;
+
+/** Budgets of one attempt, in milliseconds (T1). `total` bounds write + read + body together with the setup. */
+export const budgets = {
+  connectionMs: 2_000,
+  setupMs: 3_000,
+  writeMs: 5_000,
+  readMs: 10_000,
+  totalMs: 15_000,
+  /** Highest `total` that an endpoint may ask for: it must fit the function's timeout with the margins below. */
+  maxTotalMs: 20_000,
+  /** Smallest budget of any phase: below it, loss of one packet is a failure. */
+  minPhaseMs: 100,
+} as const;
+
+/** The deliver function. */
+export const deliver = {
+  timeoutS: 30,
+  memoryMb: 512,
+  batchSize: 10,
+  batchingWindowS: 0,
+  maxConcurrency: 20,
+  /** Kept free at the end of an invocation for settle, dead letter, give-back and the answer. */
+  settleMarginMs: 4_000,
+  /** Needed before the first byte: parsing, admission, the read and their second tries. */
+  admitMarginMs: 2_000,
+} as const;
+
+/** Leases fence the POST (T3, U4): they end after any sender that could still hold them has been killed. */
+export const lease = {
+  /** Clocks of two machines may differ by this much. */
+  skewMs: 5_000,
+} as const;
+
+/** The lane of one endpoint (L1, L2). */
+export const lane = {
+  defaultSlots: 8,
+  minSlots: 1,
+  /** Every write is billed by the whole item, and each lease in flight adds to it. */
+  maxSlots: 32,
+} as const;
+
+/** Sockets of one execution environment (T6, T7). */
+export const sockets = {
+  perHost: 8,
+  idleMs: 30_000,
+  /** 16 KiB of a response are read, then the socket is destroyed (T9). */
+  maxResponseBytes: 16_384,
+  maxHeaderBytes: 16_384,
+  /** Kept of a failure's body, in the record only (T9). */
+  keptBodyBytes: 512,
+} as const;
+
+/** Default retry policy (R2, R3) and the bounds of what an endpoint may set. */
+export const retry = {
+  baseS: 5,
+  factor: 4,
+  capS: 86_400,
+  attempts: 12,
+  maxAttempts: 25,
+  maxAgeS: 259_200,
+  /** An age limit above the delivery queue's retention could never be kept. */
+  maxMaxAgeS: 604_800,
+  minMaxAgeS: 60,
+} as const;
+
+/** How a message waits in its queue. */
+export const putBack = {
+  /** A shed, early or throttled message comes back within this time, jittered (L4). */
+  maxS: 60,
+  minS: 1,
+  /** From this receive on the wait doubles, up to `doublingCapS`: a day of outage then costs about 33 receives. */
+  doublesFromReceive: 5,
+  doublingCapS: 3_600,
+  /** After a live claim of another worker expires, the message is looked at again this much later. */
+  afterClaimMs: 5_000,
+  /** Subtracted from the 12 h of SQS, which count from the receive: the call itself takes time. */
+  visibilityMarginS: 60,
+} as const;
+
+/** Queues. */
+export const queues = {
+  /** 10 days: SQS deletes silently at its end, and put-backs do not reset it. */
+  deliveryRetentionS: 864_000,
+  deadLetterRetentionS: 1_209_600,
+  faultRetentionS: 1_209_600,
+  drainRetentionS: 345_600,
+  /** Sheds, put-backs and throttles receive too, so this counts receives that crashed us, not attempts. */
+  maxReceiveCount: 100,
+  /** Room for the attributes that a dead letter carries beside an untouched body of the largest size. */
+  deadLetterMaxBytes: aws.sqsMaxMessageBytes,
+} as const;
+
+/** Records of deliveries. */
+export const records = {
+  version: 1,
+  /** Terminal records stay this long; a console redrive restarts the retention of a copy, so at least 30 days. */
+  ttlS: 30 * 86_400,
+  /** Entries of a record's history: the first and the newest are kept (R9). */
+  maxHistory: 12,
+  /** A claim key is this many bytes of a hash of the event id. */
+  keyBytes: 12,
+} as const;
+
+/** Endpoint configuration. */
+export const endpoint = {
+  maxUrlLength: 2_048,
+  maxHeaders: 20,
+  maxHeaderNameLength: 64,
+  maxHeaderValueLength: 1_024,
+  maxSecrets: 4,
+  /** Standard Webhooks: secrets hold 24 to 64 bytes. */
+  minSecretBytes: 24,
+  maxSecretBytes: 64,
+  /** A cached configuration is validated by the admission write; age only bounds memory. */
+  maxCached: 5_000,
+} as const;
+
+/** Limits of our own AWS calls (C1): every one is set, none inherited. */
+export const awsCalls = {
+  maxAttempts: 3,
+  connectMs: 1_000,
+  requestMs: 3_000,
+  maxSockets: 64,
+} as const;
