@@ -1,5 +1,49 @@
-import type { SQSBatchResponse } from 'aws-lambda';
+import middy from '@middy/core';
+import type { Context, SQSBatchResponse, SQSEvent, SQSRecord } from 'aws-lambda';
+import { lease } from '../shared/limits/numbers.ts';
+import { messageAttributes } from '../shared/limits/names.ts';
+import type { ReceivedMessage } from '../shared/ports/index.ts';
+import { deliverBatch } from './deliver-batch.ts';
+import { createDeps } from './deps.ts';
+import type { DeliverDeps, Invocation } from './types.ts';
 
-export function handler(): Promise<SQSBatchResponse> {
-  return Promise.resolve({ batchItemFailures: [] });
+const deps = createDeps();
+
+/**
+ * SQS hands over a batch; the answer lists the messages that stay in the queue. middy's early timeout is off: it would
+ * answer while requests are under way, and a frozen environment would finish them after their lease.
+ */
+export const handler = middy<SQSEvent, SQSBatchResponse>({ timeoutEarlyInMillis: 0 })
+  .use({ after: () => deps.telemetry.flush(), onError: () => deps.telemetry.flush() })
+  .handler(async (event: SQSEvent, context: Context): Promise<SQSBatchResponse> => {
+    const { retained } = await deliverBatch(deps, event.Records.map(toMessage), invocationOf(deps, context));
+    return { batchItemFailures: retained.map((itemIdentifier) => ({ itemIdentifier })) };
+  });
+
+function toMessage(record: SQSRecord): ReceivedMessage {
+  return {
+    messageId: record.messageId,
+    receiptHandle: record.receiptHandle,
+    body: record.body,
+    receiveCount: Number(record.attributes.ApproximateReceiveCount),
+    sentEpochMs: Number(record.attributes.SentTimestamp),
+    deadLetterGeneration: generationOf(record.messageAttributes[messageAttributes.generation]?.stringValue),
+  };
+}
+
+/** Anyone may send an attribute of this name: what is no generation counts as none. */
+function generationOf(text: string | undefined): number | undefined {
+  const generation = Number(text);
+  return text !== undefined && /^\d{1,9}$/.test(text) ? generation : undefined;
+}
+
+function invocationOf({ clock }: Pick<DeliverDeps, 'clock'>, context: Context): Invocation {
+  const startedEpochMs = clock.nowEpochMs();
+  const startedMs = clock.monotonicMs();
+  const givenMs = context.getRemainingTimeInMillis();
+  return {
+    startedEpochMs,
+    leaseExpiresEpochMs: startedEpochMs + givenMs + lease.skewMs,
+    remainingMs: () => givenMs - Math.max(clock.nowEpochMs() - startedEpochMs, clock.monotonicMs() - startedMs),
+  };
 }

@@ -75,6 +75,8 @@ export const lane = {
 /** Sockets of one execution environment (T6, T7). */
 export const sockets = {
   perHost: 8,
+  /** Pools kept per execution environment; the one used longest ago is closed. */
+  maxPools: 200,
   idleMs: 30_000,
   /** 16 KiB of a response are read, then the socket is destroyed (T9). */
   maxResponseBytes: 16_384,
@@ -154,4 +156,43 @@ export const awsCalls = {
   connectMs: 1_000,
   requestMs: 3_000,
   maxSockets: 64,
+} as const;
+
+/** What a stage may set at all; beyond these AWS refuses the deployment, so synth says it first. */
+export const stageBounds = {
+  /** Lambda: longest function timeout. */
+  maxTimeoutS: 900,
+  /** Lambda: longest MaximumBatchingWindowInSeconds of an event source. */
+  maxBatchingWindowS: 300,
+  /** Lambda: largest MaximumConcurrency of an SQS event source. */
+  maxEventSourceConcurrency: 1_000,
+  /** SQS: shortest MessageRetentionPeriod. */
+  minRetentionS: 60,
+  /** SQS: smallest MaximumMessageSize. */
+  minMessageBytes: 1_024,
+  /** SQS: maxReceiveCount of a redrive policy. */
+  minReceiveCount: 1,
+  maxReceiveCount: 1_000,
+} as const;
+
+/** The fault queue. */
+export const faultQueue = {
+  /** Nothing of ours receives from it; the policy exists so that the console offers a redrive of the DLQ. The most SQS takes. */
+  maxReceiveCount: 1_000,
+  /** A message of any size that the delivery queue can be set to take fits. */
+  maxBytes: aws.sqsMaxMessageBytes,
+} as const;
+
+/** The drain queue: wake-ups that name an endpoint, no payload. */
+export const drainQueue = {
+  /** An endpoint id of 128 characters and a few fields. */
+  maxBytes: 4_096,
+  /** Six timeouts of the drain function, 120 s each (aws.visibilityPerTimeout). */
+  visibilityTimeoutS: 720,
+} as const;
+
+/** Log groups of the functions. */
+export const logs = {
+  /** One month: longer than the longest life of a message, and CloudWatch offers this value. */
+  retentionDays: 30,
 } as const;

@@ -1,0 +1,54 @@
+import { bodyOf } from '../shared/core/body.ts';
+import type { AttemptOutcome } from '../shared/core/outcome.ts';
+import type { WaitingRecord } from '../shared/core/record.ts';
+import { signStandard } from '../shared/core/sign.ts';
+import { deliver } from '../shared/limits/numbers.ts';
+import { headers as names } from '../shared/limits/names.ts';
+import { isReservedHeader } from '../shared/limits/endpoint-schema.ts';
+import type { Endpoint } from '../shared/ports/index.ts';
+import type { Copy, DeliverDeps, Invocation } from './types.ts';
+
+export interface Due {
+  readonly endpoint: Endpoint;
+  readonly copy: Copy;
+  readonly record: WaitingRecord;
+  readonly invocation: Invocation;
+}
+
+/**
+ * One signed POST. It starts only if its whole budget ends before the invocation's settle margin (T3): the lease ends
+ * after the invocation, so no request can outlive the claim that covers it.
+ */
+export async function attempt(deps: DeliverDeps, due: Due): Promise<AttemptOutcome> {
+  const { config, version, secrets } = due.endpoint;
+  const neededMs = config.budgetsMs.connection + config.budgetsMs.total + deliver.settleMarginMs;
+  if (due.invocation.remainingMs() < neededMs) return { kind: 'notStarted', why: 'no-time' };
+
+  const body = bodyOf(config, due.copy.message);
+  if (!body.ok) return { kind: 'invalidConfiguration', detail: body.problem };
+  const timestampEpochS = Math.floor(deps.clock.nowEpochMs() / 1_000);
+  const signed = signStandard(secrets, due.copy.message.eventId, timestampEpochS, body.bytes);
+  if (!signed.ok) return { kind: 'invalidConfiguration', detail: signed.problem };
+
+  return deps.http.post({
+    url: config.url,
+    body: body.bytes,
+    budgetsMs: config.budgetsMs,
+    poolKey: `${config.endpointId}@${version}`,
+    headers: {
+      ...customHeaders(config.headers),
+      'content-type': config.contentType,
+      [names.id]: due.copy.message.eventId,
+      [names.timestamp]: String(timestampEpochS),
+      [names.signature]: signed.signature,
+      [names.attempt]: String(due.record.attempt + 1),
+      // Only where an earlier request may have arrived: the consumer then looks for the id before it acts.
+      ...(due.record.ambiguous > 0 ? { [names.possibleDuplicate]: 'true' } : {}),
+    },
+  });
+}
+
+/** Reserved names were refused when they were configured; a record of an older version must not get through either. */
+function customHeaders(headers: Readonly<Record<string, string>>): Record<string, string> {
+  return Object.fromEntries(Object.entries(headers).filter(([name]) => !isReservedHeader(name)));
+}

@@ -1,0 +1,138 @@
+import { dead, renewed } from '../shared/core/decide.ts';
+import { hashOf, syntheticKeyOf } from '../shared/core/keys.ts';
+import type { Parsed } from '../shared/core/parse.ts';
+import { decideReceive } from '../shared/core/receive.ts';
+import { assertTransition, blankRecord, type DeadRecord, type DeliveryRecord } from '../shared/core/record.ts';
+import type { Endpoint, LaneGuard, ReceivedMessage } from '../shared/ports/index.ts';
+import { putBack, putBackUntil } from './retain.ts';
+import { reapExpired } from './reap.ts';
+import type { Copy, DeliverDeps, Exit, Invocation } from './types.ts';
+
+/** The last steps of every burial: queue first, then the mark, then the acknowledgement. Each may be repeated. */
+export async function finishBurial(deps: DeliverDeps, received: ReceivedMessage, record: DeliveryRecord | undefined): Promise<Exit> {
+  if (record?.state !== 'dead') throw new Error('only a dead record is buried');
+  try {
+    await deps.queues.bury(received.body, record);
+  } catch (error) {
+    // The record says burying, so whoever receives this message next tries again.
+    deps.telemetry.fault('bury-failed', error, { endpointId: record.endpointId, eventId: record.eventId });
+    return putBack(deps, received);
+  }
+  const marked = await deps.records.markBuried(record);
+  if (marked !== 'written') return putBack(deps, received);
+  deps.telemetry.event('dead', { endpointId: record.endpointId, eventId: record.eventId, reason: record.reason });
+  return { kind: 'ack' };
+}
+
+/** A body that is no message: a dead record under a key made from the body, so that repeats of it find the first. */
+export function buryMalformed(
+  deps: DeliverDeps,
+  received: ReceivedMessage,
+  parsed: Extract<Parsed, { ok: false }>,
+): Promise<Exit> {
+  return burySynthetic(deps, received, { ...parsed, reason: 'malformed' });
+}
+
+/** A message that contradicts its event's record: that record stays untouched, and this message is never sent (U2). */
+export function buryConflict(deps: DeliverDeps, copy: Copy, detail: string): Promise<Exit> {
+  const { endpointId, eventId } = copy.message;
+  return burySynthetic(deps, copy.received, { endpointId, eventId, detail, reason: 'conflict' });
+}
+
+interface Synthetic {
+  readonly endpointId: string | undefined;
+  readonly eventId: string | undefined;
+  readonly reason: 'malformed' | 'conflict';
+  readonly detail: string;
+}
+
+async function burySynthetic(deps: DeliverDeps, received: ReceivedMessage, what: Synthetic): Promise<Exit> {
+  const recordKey = syntheticKeyOf(what.endpointId, what.reason, received.body);
+  const { found, unread } = await deps.records.read([recordKey]);
+  if (unread.has(recordKey)) return putBack(deps, received);
+  const record = found.get(recordKey);
+  if (record?.state === 'dead' && record.phase === 'burying') return finishBurial(deps, received, record);
+  const redriven = record !== undefined && received.deadLetterGeneration === record.generation;
+  // A copy of what is already buried: its home is that record.
+  if (record !== undefined && !redriven) return { kind: 'ack' };
+
+  const nowEpochMs = deps.clock.nowEpochMs();
+  const base = record === undefined
+    ? blankRecord({ endpointId: what.endpointId ?? '', eventId: what.eventId, eventType: undefined, payloadHash: hashOf(Buffer.from(received.body)), recordKey }, received.sentEpochMs)
+    : renewed(record, nowEpochMs, 0);
+  const to = dead(byUnclaimed(deps, base, nowEpochMs), what.reason, what.detail);
+  assertTransition(record, to);
+  // Lost means that another copy was quicker; this one then finds what it wrote.
+  if ((await deps.records.write(record, to)) !== 'written') return putBack(deps, received);
+  return finishBurial(deps, received, to);
+}
+
+/**
+ * Buries deliveries to an endpoint that does not exist or is disabled. Nobody can own their claims now, so each write
+ * also requires, in one transaction, that no claim covers the key and that the endpoint is still as it was read.
+ */
+export async function buryUnclaimed(
+  deps: DeliverDeps,
+  copies: readonly Copy[],
+  endpoint: Endpoint | undefined,
+  invocation: Invocation,
+): Promise<Map<string, Exit>> {
+  const { found, unread } = await deps.records.read(copies.map((copy) => copy.recordKey));
+  const bury = async (copy: Copy): Promise<Exit> => {
+    if (unread.has(copy.recordKey)) return putBack(deps, copy.received);
+    return buryOneUnclaimed(deps, copy, found.get(copy.recordKey), endpoint, invocation);
+  };
+  return new Map(await Promise.all(copies.map(async (copy): Promise<[string, Exit]> => [copy.received.messageId, await bury(copy)])));
+}
+
+async function buryOneUnclaimed(
+  deps: DeliverDeps,
+  copy: Copy,
+  record: DeliveryRecord | undefined,
+  endpoint: Endpoint | undefined,
+  invocation: Invocation,
+): Promise<Exit> {
+  const nowEpochMs = deps.clock.nowEpochMs();
+  const decision = decideReceive({ ...copy.message, deadLetterGeneration: copy.received.deadLetterGeneration }, record, nowEpochMs);
+  if (decision.kind === 'done') return { kind: 'ack' };
+  if (decision.kind === 'conflict') return buryConflict(deps, copy, decision.detail);
+  if (decision.kind === 'buryAgain') return finishBurial(deps, copy.received, record);
+
+  const to = deadUnclaimed(deps, { copy, record, endpoint, renew: decision.kind === 'renew' }, nowEpochMs);
+  assertTransition(record, to);
+  const { answer, claim } = await deps.records.writeUnclaimed(record, to, guardOf(copy, endpoint));
+  if (answer === 'written') return finishBurial(deps, copy.received, to);
+  await deps.endpoints.refresh(copy.message.endpointId);
+  if (claim === undefined) return putBack(deps, copy.received);
+  if (claim.endsEpochMs > nowEpochMs) return putBackUntil(deps, copy.received, claim.endsEpochMs, invocation);
+  await reapExpired(deps, copy, claim);
+  return putBack(deps, copy.received);
+}
+
+function deadUnclaimed(
+  deps: DeliverDeps,
+  found: { copy: Copy; record: DeliveryRecord | undefined; endpoint: Endpoint | undefined; renew: boolean },
+  nowEpochMs: number,
+): DeadRecord {
+  const { endpointId, eventId, eventType, payloadHash, resend } = found.copy.message;
+  const { recordKey, received } = found.copy;
+  const blank = blankRecord({ endpointId, eventId, eventType, payloadHash, recordKey }, received.sentEpochMs);
+  const base = found.renew && found.record !== undefined ? renewed(found.record, nowEpochMs, resend) : (found.record ?? blank);
+  const written = byUnclaimed(deps, base, nowEpochMs);
+  return found.endpoint === undefined
+    ? dead(written, 'unknown-endpoint', `no endpoint ${endpointId}`)
+    : dead(written, 'disabled', `endpoint ${endpointId} is disabled`);
+}
+
+/** A token of this very write: of two workers that bury the same message only one may take the write for its own. */
+function byUnclaimed(deps: DeliverDeps, record: DeliveryRecord, nowEpochMs: number): DeliveryRecord {
+  return { ...record, lastEpochMs: nowEpochMs, lastLease: { leaseId: deps.random.leaseId(), kind: 'settled' } };
+}
+
+function guardOf(copy: Copy, endpoint: Endpoint | undefined): LaneGuard {
+  return {
+    endpointId: copy.message.endpointId,
+    claimKey: copy.claimKey,
+    lane: endpoint === undefined ? { kind: 'absent' } : { kind: 'atVersion', cfg: endpoint.version },
+  };
+}

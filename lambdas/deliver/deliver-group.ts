@@ -1,0 +1,127 @@
+import { decideReceive } from '../shared/core/receive.ts';
+import type { DeliveryRecord } from '../shared/core/record.ts';
+import type { Endpoint } from '../shared/ports/index.ts';
+import { admit } from './admit.ts';
+import { buryUnclaimed } from './bury.ts';
+import { deliverOne, type Settled } from './deliver-one.ts';
+import { putBack, putBackPastClaim, putBackUntil } from './retain.ts';
+import type { Copy, DeliverDeps, Exit, Invocation } from './types.ts';
+
+type Exits = Map<string, Exit>;
+
+/** All copies for one endpoint: admit, read, attempt and settle each, give back. */
+export async function deliverGroup(deps: DeliverDeps, copies: readonly Copy[], invocation: Invocation): Promise<Exits> {
+  const endpointId = copies[0]?.message.endpointId ?? '';
+  const exits: Exits = new Map();
+  const endpoint = await deps.endpoints.get(endpointId);
+  if (endpoint?.config.status !== 'enabled') return buryAll(deps, copies, endpoint, invocation);
+
+  const { firsts, repeats } = splitRepeats(copies);
+  const admission = await admit(deps, endpoint, firsts, invocation);
+  if (admission.kind === 'unavailable') return buryAll(deps, copies, admission.endpoint, invocation);
+
+  const putBacks = admission.refused.map(async ({ copy, notBeforeEpochMs }) => {
+    const exit = notBeforeEpochMs === undefined
+      ? putBack(deps, copy.received)
+      : putBackPastClaim(deps, copy.received, notBeforeEpochMs, invocation);
+    exits.set(copy.received.messageId, await exit);
+  });
+  const settled = await deliverGranted(deps, admission.endpoint, admission.leaseId, admission.granted, invocation);
+  for (const [copy, result] of settled) exits.set(copy.received.messageId, result.exit);
+  await Promise.all([...putBacks, ...repeats.map((copy) => exitOfRepeat(deps, copy, settled, invocation, exits))]);
+  return exits;
+}
+
+/** The granted deliveries: one strongly consistent read, then each on its own, then one write that gives all back. */
+async function deliverGranted(
+  deps: DeliverDeps,
+  endpoint: Endpoint,
+  leaseId: string,
+  granted: readonly Copy[],
+  invocation: Invocation,
+): Promise<Map<Copy, Settled>> {
+  if (granted.length === 0) return new Map();
+  const { found, unread } = await deps.records.read(granted.map((copy) => copy.recordKey));
+  const settled = new Map(
+    await Promise.all(
+      granted.map(async (copy): Promise<[Copy, Settled]> => {
+        // Unread is not "no record": nothing may be sent on it.
+        if (unread.has(copy.recordKey)) return [copy, { exit: await putBack(deps, copy.received), release: true }];
+        const record = found.get(copy.recordKey);
+        return [copy, await deliverOne(deps, { endpoint, leaseId, copy, record, invocation })];
+      }),
+    ),
+  );
+
+  const results = [...settled.values()];
+  const answer = await deps.lanes.giveBack({
+    endpointId: endpoint.config.endpointId,
+    leaseId,
+    expiresEpochMs: invocation.leaseExpiresEpochMs,
+    slots: granted.length,
+    release: [...settled].filter(([, s]) => s.release).map(([copy]) => copy.claimKey),
+    keep: [...settled].filter(([, s]) => !s.release).map(([copy]) => copy.claimKey),
+    successes: results.filter((s) => s.verdict === 'success').length,
+    failures: results.filter((s) => s.verdict === 'failure').length,
+  });
+  if (answer === 'done') return settled;
+
+  // Claims of settled deliveries may be left. Their messages stay, and clear them when the claims have expired:
+  // without a message nobody would come for them.
+  deps.telemetry.event('give-back-failed', { endpointId: endpoint.config.endpointId, answer });
+  return new Map(
+    await Promise.all(
+      [...settled].map(async ([copy, s]): Promise<[Copy, Settled]> => {
+        if (s.exit.kind === 'retain') return [copy, s];
+        const exit = await putBackPastClaim(deps, copy.received, invocation.leaseExpiresEpochMs, invocation);
+        return [copy, { ...s, exit }];
+      }),
+    ),
+  );
+}
+
+/** Distinct keys first; a second copy of a key waits for the first one's settle. */
+function splitRepeats(copies: readonly Copy[]): { firsts: Copy[]; repeats: Copy[] } {
+  const firsts = new Map<string, Copy>();
+  for (const copy of copies) if (!firsts.has(copy.claimKey)) firsts.set(copy.claimKey, copy);
+  const chosen = new Set(firsts.values());
+  return { firsts: [...chosen], repeats: copies.filter((copy) => !chosen.has(copy)) };
+}
+
+/** What a repeat within the batch finds is what its first copy left; anything that needs a claim comes back on its own. */
+async function exitOfRepeat(
+  deps: DeliverDeps,
+  copy: Copy,
+  settled: ReadonlyMap<Copy, Settled>,
+  invocation: Invocation,
+  exits: Exits,
+): Promise<void> {
+  const first = [...settled].find(([other]) => other.claimKey === copy.claimKey)?.[1];
+  exits.set(copy.received.messageId, await repeatExit(deps, copy, first, invocation));
+}
+
+async function repeatExit(deps: DeliverDeps, copy: Copy, first: Settled | undefined, invocation: Invocation): Promise<Exit> {
+  if (first?.record === undefined || first.exit.kind !== exitOf(first.record)) return putBack(deps, copy.received);
+  const received = { ...copy.message, deadLetterGeneration: copy.received.deadLetterGeneration };
+  const decision = decideReceive(received, first.record, deps.clock.nowEpochMs());
+  if (decision.kind === 'done') return { kind: 'ack' };
+  if (decision.kind === 'early') return putBackUntil(deps, copy.received, decision.dueEpochMs, invocation);
+  return putBack(deps, copy.received);
+}
+
+/** The exit that a first copy takes when all went well; another one means that its record may not be final. */
+function exitOf(record: DeliveryRecord): Exit['kind'] {
+  return record.state === 'waiting' ? 'retain' : 'ack';
+}
+
+async function buryAll(
+  deps: DeliverDeps,
+  copies: readonly Copy[],
+  endpoint: Endpoint | undefined,
+  invocation: Invocation,
+): Promise<Exits> {
+  const { firsts, repeats } = splitRepeats(copies);
+  const exits = await buryUnclaimed(deps, firsts, endpoint, invocation);
+  for (const copy of repeats) exits.set(copy.received.messageId, await putBack(deps, copy.received));
+  return exits;
+}

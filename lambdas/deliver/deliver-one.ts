@@ -1,0 +1,137 @@
+import { afterAttempt, dead, reasonToGiveUp, renewed } from '../shared/core/decide.ts';
+import { decideReceive } from '../shared/core/receive.ts';
+import { assertTransition, blankRecord, type DeliveryRecord, type WaitingRecord } from '../shared/core/record.ts';
+import type { Endpoint } from '../shared/ports/index.ts';
+import { attempt } from './attempt.ts';
+import { buryConflict, finishBurial } from './bury.ts';
+import { putBack, putBackPastClaim, putBackUntil } from './retain.ts';
+import type { Copy, DeliverDeps, Exit, Invocation } from './types.ts';
+
+export interface Settled {
+  readonly exit: Exit;
+  /** True where the claim may go: the verdict is durable, or no byte was sent. */
+  readonly release: boolean;
+  /** The record as this delivery left it, where it is known. */
+  readonly record?: DeliveryRecord;
+  readonly verdict?: 'success' | 'failure';
+}
+
+/** One delivery whose claim is ours, from the record that was read under it. */
+export interface Claimed {
+  readonly endpoint: Endpoint;
+  readonly leaseId: string;
+  readonly copy: Copy;
+  readonly record: DeliveryRecord | undefined;
+  readonly invocation: Invocation;
+}
+
+/** What the receive finds decides: send, wait, bury, or nothing. Never rejects: a fault keeps message and claim. */
+export async function deliverOne(deps: DeliverDeps, claimed: Claimed): Promise<Settled> {
+  try {
+    return await deliverClaimed(deps, claimed);
+  } catch (error) {
+    // Whether a byte was sent is not known here, so the claim stays until it expires and is reaped as ambiguous.
+    deps.telemetry.fault('delivery-failed', error, {
+      endpointId: claimed.copy.message.endpointId,
+      eventId: claimed.copy.message.eventId,
+    });
+    return { exit: { kind: 'retain' }, release: false };
+  }
+}
+
+async function deliverClaimed(deps: DeliverDeps, claimed: Claimed): Promise<Settled> {
+  const { copy, record, invocation } = claimed;
+  const nowEpochMs = deps.clock.nowEpochMs();
+  const received = { ...copy.message, deadLetterGeneration: copy.received.deadLetterGeneration };
+  const decision = decideReceive(received, record, nowEpochMs);
+  switch (decision.kind) {
+    case 'done':
+      deps.telemetry.event('copy-done', { endpointId: copy.message.endpointId, eventId: copy.message.eventId, why: decision.why });
+      return { exit: { kind: 'ack' }, release: true, ...(record === undefined ? {} : { record }) };
+    case 'early':
+      return {
+        exit: await putBackUntil(deps, copy.received, decision.dueEpochMs, invocation),
+        release: true,
+        ...(record === undefined ? {} : { record }),
+      };
+    case 'conflict':
+      return { exit: await buryConflict(deps, copy, decision.detail), release: true };
+    case 'buryAgain':
+      return { exit: await finishBurial(deps, copy.received, record), release: true };
+    case 'renew':
+      return sendRenewed(deps, claimed, renewed(record as DeliveryRecord, nowEpochMs, copy.message.resend));
+    case 'proceed':
+      return send(deps, claimed, (record as WaitingRecord | undefined) ?? blank(copy));
+  }
+}
+
+/** Writes the next generation before anything is sent in it: a crash after the POST must find it begun. */
+async function sendRenewed(deps: DeliverDeps, claimed: Claimed, next: WaitingRecord): Promise<Settled> {
+  assertTransition(claimed.record, next);
+  const answer = await deps.records.write(claimed.record, next);
+  if (answer !== 'written') return { exit: await putBack(deps, claimed.copy.received), release: true };
+  return send(deps, { ...claimed, record: next }, next);
+}
+
+async function send(deps: DeliverDeps, claimed: Claimed, waiting: WaitingRecord): Promise<Settled> {
+  const { copy, endpoint, invocation, leaseId } = claimed;
+  const giveUp = reasonToGiveUp(waiting, endpoint.config, deps.clock.nowEpochMs());
+  if (giveUp !== undefined) return settle(deps, claimed, dead(waiting, giveUp, `found ${giveUp} when it was due`), true);
+
+  const outcome = await attempt(deps, { endpoint, copy, record: waiting, invocation });
+  if (outcome.kind === 'notStarted') {
+    deps.telemetry.event('not-started', { endpointId: copy.message.endpointId, why: outcome.why });
+    return { exit: await putBack(deps, copy.received), release: true };
+  }
+  const verdict = { nowEpochMs: deps.clock.nowEpochMs(), random: deps.random.number(), leaseId };
+  const settledAs = afterAttempt(withResend(waiting, copy), outcome, endpoint.config, verdict);
+  deps.telemetry.attempt({
+    endpointId: copy.message.endpointId,
+    eventId: copy.message.eventId,
+    host: new URL(endpoint.config.url).host,
+    generation: waiting.generation,
+    attempt: settledAs.attempt,
+    outcome: outcome.kind,
+    detail: detailOf(settledAs, outcome.kind),
+    durationMs: 'durationMs' in outcome ? outcome.durationMs : 0,
+    state: settledAs.state,
+  });
+  const sent = outcome.kind === 'answered' || outcome.kind === 'ambiguous';
+  const settled = await settle(deps, claimed, settledAs, !sent);
+  return { ...settled, verdict: settledAs.state === 'delivered' ? 'success' : 'failure' };
+}
+
+/** Writes the verdict, then takes the message to where the verdict says. */
+async function settle(deps: DeliverDeps, claimed: Claimed, to: DeliveryRecord, nothingSent: boolean): Promise<Settled> {
+  const { copy, record, invocation } = claimed;
+  assertTransition(record, to);
+  const answer = await deps.records.write(record, to);
+  if (answer !== 'written') {
+    deps.telemetry.event('settle-failed', { endpointId: to.endpointId, eventId: to.eventId, answer });
+    // The claim stays, unless nothing was sent: with no verdict in the record nobody may send again before it is reaped.
+    const release = nothingSent && answer === 'failed';
+    return { exit: await putBackPastClaim(deps, copy.received, invocation.leaseExpiresEpochMs, invocation), release };
+  }
+  switch (to.state) {
+    case 'delivered':
+      return { exit: { kind: 'ack' }, release: true, record: to };
+    case 'waiting':
+      return { exit: await putBackUntil(deps, copy.received, to.dueEpochMs, invocation), release: true, record: to };
+    case 'dead':
+      return { exit: await finishBurial(deps, copy.received, to), release: true, record: to };
+  }
+}
+
+function blank(copy: Copy): WaitingRecord {
+  const { endpointId, eventId, eventType, payloadHash } = copy.message;
+  return blankRecord({ endpointId, eventId, eventType, payloadHash, recordKey: copy.recordKey }, copy.received.sentEpochMs);
+}
+
+/** A resend that meets a delivery still under way is answered by it, and must not be honoured a second time. */
+function withResend(record: WaitingRecord, copy: Copy): WaitingRecord {
+  return { ...record, resend: Math.max(record.resend, copy.message.resend) };
+}
+
+function detailOf(record: DeliveryRecord, kind: string): string {
+  return kind === 'invalidConfiguration' && record.state === 'dead' ? record.detail : (record.history.at(-1)?.detail ?? '');
+}

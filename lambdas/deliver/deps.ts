@@ -1,0 +1,41 @@
+import { randomBytes } from 'node:crypto';
+import { createDynamoDb, createSqs } from '../shared/adapters/aws-clients.ts';
+import { createDynamoDbEndpoints } from '../shared/adapters/dynamodb-endpoints.ts';
+import { createDynamoDbLanes } from '../shared/adapters/dynamodb-lanes.ts';
+import { createDynamoDbRecords } from '../shared/adapters/dynamodb-records.ts';
+import { createPowertoolsTelemetry } from '../shared/adapters/powertools-telemetry.ts';
+import { createSqsQueues } from '../shared/adapters/sqs-queues.ts';
+import { createUndiciHttp } from '../shared/adapters/undici-http.ts';
+import { env } from '../shared/limits/names.ts';
+import * as numbers from '../shared/limits/numbers.ts';
+import { createEndpointCache } from './endpoint-cache.ts';
+import type { DeliverDeps } from './types.ts';
+
+export type RunningDeps = DeliverDeps & { readonly telemetry: ReturnType<typeof createPowertoolsTelemetry> };
+
+/** Builds the real dependencies from the environment. Throws at init, naming the variable, where one is missing. */
+export function createDeps(environment: NodeJS.ProcessEnv = process.env): RunningDeps {
+  const tables = { endpoints: required(environment, env.endpointsTable), deliveries: required(environment, env.deliveriesTable) };
+  const urls = { delivery: required(environment, env.deliveryQueueUrl), deadLetter: required(environment, env.deadLetterQueueUrl) };
+  const allowed = (environment[env.egressAllow] ?? '').split(',').filter((block) => block !== '');
+  const clock = { nowEpochMs: () => Date.now(), monotonicMs: () => performance.now() };
+  const telemetry = createPowertoolsTelemetry('deliver');
+  const db = createDynamoDb();
+  telemetry.started({ tables, urls, egressAllow: allowed, budgets: numbers.budgets, sockets: numbers.sockets, awsCalls: numbers.awsCalls });
+  return {
+    clock,
+    random: { number: () => Math.random(), leaseId: () => randomBytes(8).toString('base64url') },
+    endpoints: createEndpointCache(createDynamoDbEndpoints(db, tables.endpoints), numbers.endpoint.maxCached),
+    lanes: createDynamoDbLanes(db, tables),
+    records: createDynamoDbRecords(db, tables),
+    queues: createSqsQueues(createSqs(), urls, telemetry),
+    http: createUndiciHttp({ allowed, nowEpochMs: clock.nowEpochMs }),
+    telemetry,
+  };
+}
+
+function required(environment: NodeJS.ProcessEnv, name: string): string {
+  const value = environment[name];
+  if (value === undefined || value === '') throw new Error(`environment variable ${name} is missing`);
+  return value;
+}

@@ -1,0 +1,31 @@
+import { putBack as limits } from '../shared/limits/numbers.ts';
+import { putBackS, visibilityUntilS } from '../shared/core/put-back.ts';
+import type { ReceivedMessage } from '../shared/ports/index.ts';
+import type { DeliverDeps, Exit, Invocation } from './types.ts';
+
+/** Puts a message back for a jittered while: it could not be tried now, and that says nothing about its endpoint. */
+export async function putBack(deps: DeliverDeps, received: ReceivedMessage): Promise<Exit> {
+  await deps.queues.delay(received, putBackS(received.receiveCount, deps.random.number()));
+  return { kind: 'retain' };
+}
+
+/** Puts a message back until `dueEpochMs`, or for as long as SQS allows: it then comes back early, and is put back again. */
+export async function putBackUntil(
+  deps: DeliverDeps,
+  received: ReceivedMessage,
+  dueEpochMs: number,
+  invocation: Pick<Invocation, 'startedEpochMs'>,
+): Promise<Exit> {
+  await deps.queues.delay(received, visibilityUntilS(dueEpochMs, invocation.startedEpochMs, deps.clock.nowEpochMs()));
+  return { kind: 'retain' };
+}
+
+/** Puts a message back until a claim that covers it has certainly expired. */
+export function putBackPastClaim(
+  deps: DeliverDeps,
+  received: ReceivedMessage,
+  claimEndsEpochMs: number,
+  invocation: Pick<Invocation, 'startedEpochMs'>,
+): Promise<Exit> {
+  return putBackUntil(deps, received, claimEndsEpochMs + limits.afterClaimMs, invocation);
+}

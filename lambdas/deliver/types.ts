@@ -1,0 +1,45 @@
+import type { Message } from '../shared/core/parse.ts';
+import type { Wanted } from '../shared/core/lane.ts';
+import type { Clock, Endpoint, Http, Lanes, Queues, Random, ReceivedMessage, Records, Telemetry } from '../shared/ports/index.ts';
+
+/** Everything that the flow needs from outside, so that it runs the same in Lambda and in tests. */
+export interface DeliverDeps {
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly endpoints: EndpointCache;
+  readonly lanes: Lanes;
+  readonly records: Records;
+  readonly queues: Queues;
+  readonly http: Http;
+  readonly telemetry: Telemetry;
+}
+
+export interface EndpointCache {
+  /** From the cache, or read. A miss is read strongly and never cached. */
+  get(endpointId: string): Promise<Endpoint | undefined>;
+  /** Read now, whatever the cache says. */
+  refresh(endpointId: string): Promise<Endpoint | undefined>;
+}
+
+/** One received copy of a well-formed message. Copies of one event differ in their receipt only. */
+export interface Copy extends Wanted {
+  readonly received: ReceivedMessage;
+  readonly message: Message;
+  readonly recordKey: string;
+}
+
+/** What becomes of a received message. */
+export type Exit =
+  /** Its next home is durable: left out of batchItemFailures, so SQS deletes it. */
+  | { kind: 'ack' }
+  /** Stays in the queue. A delay was asked for where it matters; otherwise it returns at the queue's own timeout. */
+  | { kind: 'retain' };
+
+/** One invocation of the function. */
+export interface Invocation {
+  readonly startedEpochMs: number;
+  /** Leases of this invocation end here: after its deadline, by which Lambda has killed it, plus clock skew. */
+  readonly leaseExpiresEpochMs: number;
+  /** By the later of the two clocks: a wall clock that was set back must not lengthen an invocation. */
+  remainingMs(): number;
+}

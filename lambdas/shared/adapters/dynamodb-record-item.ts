@@ -1,0 +1,71 @@
+import { noEndpoint } from '../core/keys.ts';
+import type { AttemptEntry, DeadReason, DeliveryRecord } from '../core/record.ts';
+import { records } from '../limits/numbers.ts';
+
+/** Attributes that only some states have; a write removes those that its state lacks. */
+export const optionalAttributes = ['home', 'dueEpochMs', 'phase', 'reason', 'detail', 'lastLease', 'gpk', 'gsk', 'ttlEpochS', 'eventId', 'eventType'] as const;
+
+export type RecordItem = Record<string, unknown>;
+
+/** The item of a record, without its key. History entries are lists: names inside maps are billed with every write. */
+export function toItem(record: DeliveryRecord): RecordItem {
+  const { recordKey: _key, history, lastLease, ...fields } = record;
+  return {
+    v: records.version,
+    ...fields,
+    history: history.map((h) => [h.atEpochMs, h.durationMs, h.generation, h.outcome, h.detail, h.bodyExcerpt ?? '']),
+    ...(lastLease === undefined ? {} : { lastLease: [lastLease.leaseId, lastLease.kind] }),
+    ...attention(record),
+    // Only terminal records end by themselves; a time to live decides nothing else.
+    ...(record.state === 'waiting' ? {} : { ttlEpochS: Math.ceil(record.lastEpochMs / 1_000) + records.ttlS }),
+  };
+}
+
+/** Partition of the attention index. */
+export function attentionKey(state: 'burying' | 'dead', endpointId: string): string {
+  return `${state}#${endpointId === '' ? noEndpoint : endpointId}`;
+}
+
+function attention(record: DeliveryRecord): RecordItem {
+  if (record.state !== 'dead') return {};
+  return { gpk: attentionKey(record.phase === 'buried' ? 'dead' : 'burying', record.endpointId), gsk: record.lastEpochMs };
+}
+
+/** Reads an item. Throws on a newer version: an older program must not decide from what it cannot read. */
+export function toRecord(item: RecordItem): DeliveryRecord {
+  const version = item['v'] as number;
+  if (version > records.version) throw new Error(`record version ${version} is newer than this program's ${records.version}`);
+  const lastLease = item['lastLease'] as [string, 'settled' | 'reaped'] | undefined;
+  const history = item['history'] as [number, number, number, AttemptEntry['outcome'], string, string][];
+  const common = {
+    endpointId: item['endpointId'] as string,
+    recordKey: item['pk'] as string,
+    eventId: item['eventId'] as string | undefined,
+    eventType: item['eventType'] as string | undefined,
+    payloadHash: item['payloadHash'] as string,
+    generation: item['generation'] as number,
+    attempt: item['attempt'] as number,
+    ambiguous: item['ambiguous'] as number,
+    resend: item['resend'] as number,
+    firstEpochMs: item['firstEpochMs'] as number,
+    lastEpochMs: item['lastEpochMs'] as number,
+    lastLease: lastLease === undefined ? undefined : { leaseId: lastLease[0], kind: lastLease[1] },
+    history: history.map(([atEpochMs, durationMs, generation, outcome, detail, bodyExcerpt]): AttemptEntry => ({
+      atEpochMs, durationMs, generation, outcome, detail, ...(bodyExcerpt === '' ? {} : { bodyExcerpt }),
+    })),
+  };
+  switch (item['state'] as DeliveryRecord['state']) {
+    case 'waiting':
+      return { ...common, state: 'waiting', home: 'queue', dueEpochMs: item['dueEpochMs'] as number };
+    case 'delivered':
+      return { ...common, state: 'delivered' };
+    case 'dead':
+      return {
+        ...common,
+        state: 'dead',
+        phase: item['phase'] as 'burying' | 'buried',
+        reason: item['reason'] as DeadReason,
+        detail: item['detail'] as string,
+      };
+  }
+}

@@ -1,0 +1,133 @@
+import {
+  BatchGetItemCommand,
+  TransactionCanceledException,
+  TransactWriteItemsCommand,
+  UpdateItemCommand,
+  type DynamoDBClient,
+} from '@aws-sdk/client-dynamodb';
+import { marshall, unmarshall } from '@aws-sdk/util-dynamodb';
+import { claimEndsEpochMs, removedCfg } from '../core/lane.ts';
+import type { DeadRecord, DeliveryRecord } from '../core/record.ts';
+import type { LaneGuard, Records, WriteAnswer } from '../ports/index.ts';
+import { cancellation, writeFailure } from './dynamodb-errors.ts';
+import { sk, toLane } from './dynamodb-lane-item.ts';
+import { attentionKey, toRecord } from './dynamodb-record-item.ts';
+import { Expressions, recordCondition, recordUpdate } from './expressions.ts';
+
+/** Records in the Deliveries table (U1): strongly consistent reads, conditional writes. */
+export function createDynamoDbRecords(db: DynamoDBClient, tables: { endpoints: string; deliveries: string }): Records {
+  const key = (recordKey: string) => ({ TableName: tables.deliveries, Key: marshall({ pk: recordKey }) });
+
+  const read: Records['read'] = async (keys) => {
+    const distinct = [...new Set(keys)];
+    const Keys = distinct.map((recordKey) => marshall({ pk: recordKey }));
+    try {
+      const answer = await db.send(
+        new BatchGetItemCommand({ RequestItems: { [tables.deliveries]: { Keys, ConsistentRead: true } } }),
+      );
+      const left = answer.UnprocessedKeys?.[tables.deliveries]?.Keys ?? [];
+      const items = answer.Responses?.[tables.deliveries] ?? [];
+      const found = new Map(items.map((item) => toRecord(unmarshall(item))).map((record) => [record.recordKey, record]));
+      return { found, unread: new Set(left.map((k) => unmarshall(k)['pk'] as string)) };
+    } catch (error) {
+      // A read that failed changed nothing; a bug is thrown again.
+      writeFailure(error);
+      return { found: new Map(), unread: new Set(distinct) };
+    }
+  };
+
+  const update = (x: Expressions, from: DeliveryRecord | undefined, to: DeliveryRecord) => ({
+    ...key(to.recordKey),
+    UpdateExpression: recordUpdate(x, to),
+    ConditionExpression: recordCondition(x, from),
+    ...x.attributes(),
+    ReturnValuesOnConditionCheckFailure: 'ALL_OLD' as const,
+  });
+
+  const write: Records['write'] = async (from, to) => {
+    try {
+      await db.send(new UpdateItemCommand(update(new Expressions(), from, to)));
+      return 'written';
+    } catch (error) {
+      return answerOf(error, to);
+    }
+  };
+
+  const writeUnclaimed: Records['writeUnclaimed'] = async (from, to, guard) => {
+    try {
+      await db.send(
+        new TransactWriteItemsCommand({
+          TransactItems: [{ ConditionCheck: laneCheck(tables.endpoints, guard) }, { Update: update(new Expressions(), from, to) }],
+        }),
+      );
+      return { answer: 'written' };
+    } catch (error) {
+      const answer = answerOf(error, to);
+      const laneItem = error instanceof TransactionCanceledException ? cancellation(error).items[0] : undefined;
+      if (laneItem === undefined) return { answer };
+      const lane = toLane(laneItem);
+      const claim = lane.claims.get(guard.claimKey);
+      return claim === undefined ? { answer } : { answer, claim: { ...claim, endsEpochMs: claimEndsEpochMs(lane, claim) } };
+    }
+  };
+
+  const markBuried = async (record: DeadRecord): Promise<WriteAnswer> => {
+    const buried: DeadRecord = { ...record, phase: 'buried' };
+    const x = new Expressions();
+    const gpk = attentionKey('dead', record.endpointId);
+    try {
+      await db.send(
+        new UpdateItemCommand({
+          ...key(record.recordKey),
+          UpdateExpression: `SET ${x.name('phase')} = ${x.value('buried')}, ${x.name('gpk')} = ${x.value(gpk)}`,
+          ConditionExpression: recordCondition(x, { ...record, phase: 'burying' }),
+          ...x.attributes(),
+          ReturnValuesOnConditionCheckFailure: 'ALL_OLD',
+        }),
+      );
+      return 'written';
+    } catch (error) {
+      return answerOf(error, buried);
+    }
+  };
+
+  return { read, write, writeUnclaimed, markBuried };
+}
+
+/** A condition that failed on our own write, applied before and repeated by the SDK, is a success. */
+function answerOf(error: unknown, to: DeliveryRecord): WriteAnswer {
+  const failure = writeFailure(error);
+  if (failure.kind === 'unsure') return 'unsure';
+  if (failure.kind === 'notApplied') return 'failed';
+  // A cancelled transaction may return the lane's item: only one of this record speaks for it.
+  if (failure.item?.['pk'] !== to.recordKey) return 'lost';
+  return isSame(toRecord(failure.item), to) ? 'written' : 'lost';
+}
+
+/** The version that a write leaves: only the owner of the claim could have written these very values. */
+function isSame(found: DeliveryRecord, to: DeliveryRecord): boolean {
+  return (
+    found.state === to.state &&
+    found.generation === to.generation &&
+    found.attempt === to.attempt &&
+    found.lastLease?.leaseId === to.lastLease?.leaseId &&
+    found.lastLease?.kind === to.lastLease?.kind &&
+    (found.state !== 'dead' || to.state !== 'dead' || (found.phase === to.phase && found.reason === to.reason))
+  );
+}
+
+function laneCheck(table: string, guard: LaneGuard) {
+  const x = new Expressions();
+  const unclaimed = `attribute_not_exists(${x.name('claims')}.${x.name(guard.claimKey)})`;
+  const cfg = x.name('cfg');
+  const condition = guard.lane.kind === 'absent'
+    ? `attribute_not_exists(${x.name('pk')}) OR (${cfg} = ${x.value(removedCfg)} AND ${unclaimed})`
+    : `${cfg} = ${x.value(guard.lane.cfg)} AND ${unclaimed}`;
+  return {
+    TableName: table,
+    Key: marshall({ pk: guard.endpointId, sk: sk.lane }),
+    ConditionExpression: condition,
+    ...x.attributes(),
+    ReturnValuesOnConditionCheckFailure: 'ALL_OLD' as const,
+  };
+}

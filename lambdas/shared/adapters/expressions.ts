@@ -1,0 +1,52 @@
+import { marshall } from '@aws-sdk/util-dynamodb';
+import type { AttributeValue } from '@aws-sdk/client-dynamodb';
+import { optionalAttributes, toItem } from './dynamodb-record-item.ts';
+import type { DeliveryRecord } from '../core/record.ts';
+
+/** Names and values of the expressions of one write; every name goes through `#`, for DynamoDB reserves 573 words. */
+export class Expressions {
+  readonly #names: Record<string, string> = {};
+  readonly #values: Record<string, unknown> = {};
+
+  /** Placeholder of an attribute name or of a key inside a map. */
+  name(name: string): string {
+    const known = Object.entries(this.#names).find(([, n]) => n === name)?.[0];
+    const placeholder = known ?? `#n${Object.keys(this.#names).length}`;
+    this.#names[placeholder] = name;
+    return placeholder;
+  }
+
+  value(value: unknown): string {
+    const placeholder = `:v${Object.keys(this.#values).length}`;
+    this.#values[placeholder] = value;
+    return placeholder;
+  }
+
+  attributes(): { ExpressionAttributeNames?: Record<string, string>; ExpressionAttributeValues?: Record<string, AttributeValue> } {
+    return {
+      ...(Object.keys(this.#names).length === 0 ? {} : { ExpressionAttributeNames: this.#names }),
+      ...(Object.keys(this.#values).length === 0 ? {} : { ExpressionAttributeValues: marshall(this.#values) }),
+    };
+  }
+}
+
+/** The record is still the one that a decision was made from. */
+export function recordCondition(x: Expressions, from: DeliveryRecord | undefined): string {
+  if (from === undefined) return `attribute_not_exists(${x.name('pk')})`;
+  const parts = [
+    `${x.name('generation')} = ${x.value(from.generation)}`,
+    `${x.name('attempt')} = ${x.value(from.attempt)}`,
+    `${x.name('state')} = ${x.value(from.state)}`,
+    ...(from.state === 'dead' ? [`${x.name('phase')} = ${x.value(from.phase)}`] : []),
+  ];
+  return parts.join(' AND ');
+}
+
+/** Update that turns a record into `to`, whatever state it leaves. */
+export function recordUpdate(x: Expressions, to: DeliveryRecord): string {
+  const item = toItem(to);
+  const sets = Object.entries(item).filter(([, value]) => value !== undefined);
+  const removes = optionalAttributes.filter((name) => item[name] === undefined);
+  const set = sets.map(([name, value]) => `${x.name(name)} = ${x.value(value)}`).join(', ');
+  return `SET ${set}${removes.length === 0 ? '' : ` REMOVE ${removes.map((name) => x.name(name)).join(', ')}`}`;
+}

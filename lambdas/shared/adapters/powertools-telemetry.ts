@@ -1,0 +1,33 @@
+import { Logger } from '@aws-lambda-powertools/logger';
+import { Metrics, MetricUnit } from '@aws-lambda-powertools/metrics';
+import type { Telemetry } from '../ports/index.ts';
+
+/** Log lines as JSON, and the few fleet metrics in embedded metric format. `flush` ends an invocation. */
+export function createPowertoolsTelemetry(serviceName: string): Telemetry & { flush(): void; started(settings: object): void } {
+  const logger = new Logger({ serviceName });
+  const metrics = new Metrics({ namespace: 'Sluice', serviceName });
+  const count = (name: string) => metrics.addMetric(name, MetricUnit.Count, 1);
+
+  return {
+    attempt(line) {
+      logger.info('attempt', { ...line });
+      count(`attempts_${line.outcome}`);
+      if (line.state === 'delivered') count('delivered');
+    },
+    event(name, fields) {
+      logger.info(name, { ...fields });
+      count(name.replaceAll('-', '_'));
+    },
+    fault(name, error, fields) {
+      const { errorName, message } = error instanceof Error ? { errorName: error.name, message: error.message } : { errorName: typeof error, message: String(error) };
+      logger.error(name, { ...fields, errorName, errorMessage: message.slice(0, 300) });
+      count('faults');
+    },
+    started(settings) {
+      logger.info('started', { ...settings });
+    },
+    flush() {
+      metrics.publishStoredMetrics();
+    },
+  };
+}

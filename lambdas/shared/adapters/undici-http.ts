@@ -1,0 +1,166 @@
+import { Pool, type Dispatcher } from 'undici';
+import type { AllowedBlocks } from '../core/address.ts';
+import type { AttemptOutcome } from '../core/outcome.ts';
+import { budgets, sockets } from '../limits/numbers.ts';
+import type { Http, HttpRequest } from '../ports/index.ts';
+import { codeOf, egressConnector, SetupError } from './egress-connector.ts';
+
+type HttpOutcome = Awaited<ReturnType<Http['post']>>;
+
+/** The sender's HTTP client: one per execution environment, one bounded pool per endpoint version (T6). */
+export function createUndiciHttp(options: { allowed: AllowedBlocks; nowEpochMs: () => number }): Http & { close(): Promise<void> } {
+  const pools = new Map<string, Pool>();
+  let lastUsedEpochMs = options.nowEpochMs();
+
+  const poolFor = (request: HttpRequest): Pool => {
+    // After a freeze longer than the idle expiry the peer has closed what we still hold open (T7).
+    if (options.nowEpochMs() - lastUsedEpochMs > sockets.idleMs) dropAll();
+    lastUsedEpochMs = options.nowEpochMs();
+    const pool = pools.get(request.poolKey) ?? createPool(request, options.allowed);
+    // Re-inserted, so that the first key is the one that was used longest ago.
+    pools.delete(request.poolKey);
+    pools.set(request.poolKey, pool);
+    const oldest = pools.size > sockets.maxPools ? pools.keys().next().value : undefined;
+    if (oldest !== undefined) drop(oldest);
+    return pool;
+  };
+  const drop = (key: string) => {
+    // close() lets requests under way finish; idle sockets go at once.
+    void pools.get(key)?.close();
+    pools.delete(key);
+  };
+  const dropAll = () => [...pools.keys()].forEach(drop);
+
+  return {
+    post: (request) => new Attempt(request).run(poolFor(request)),
+    async close() {
+      await Promise.all([...pools.values()].map((pool) => pool.destroy()));
+    },
+  };
+}
+
+function createPool(request: HttpRequest, allowed: AllowedBlocks): Pool {
+  return new Pool(new URL(request.url).origin, {
+    connections: sockets.perHost,
+    pipelining: 1,
+    connect: egressConnector({ allowed, setupMs: request.budgetsMs.setup }),
+    keepAliveTimeout: sockets.idleMs / 2,
+    keepAliveMaxTimeout: sockets.idleMs,
+    maxHeaderSize: sockets.maxHeaderBytes,
+    // Only a net under our own deadlines: undici's body timer starts anew with every byte.
+    headersTimeout: budgets.maxTotalMs + budgets.connectionMs,
+    bodyTimeout: budgets.maxTotalMs + budgets.connectionMs,
+  });
+}
+
+/** One request on the wire, from the wait for a socket to a named outcome; exactly one outcome, whatever comes later. */
+class Attempt implements Dispatcher.DispatchHandler {
+  readonly #request: HttpRequest;
+  readonly #startedMs = performance.now();
+  readonly #result = Promise.withResolvers<HttpOutcome>();
+  #controller: Dispatcher.DispatchController | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #phase: 'socket' | 'write' | 'headers' | 'body' | 'over' = 'socket';
+  #status = 0;
+  #received = 0;
+  #kept: Buffer[] = [];
+
+  constructor(request: HttpRequest) {
+    this.#request = request;
+  }
+
+  run(pool: Pool): Promise<HttpOutcome> {
+    const { body, headers, url, budgetsMs } = this.#request;
+    const { pathname, search } = new URL(url);
+    this.#limit(budgetsMs.connection + budgetsMs.setup, 'timeout');
+    pool.dispatch(
+      {
+        method: 'POST',
+        path: pathname + search,
+        body,
+        headers: { ...headers, 'content-length': String(body.length), 'accept-encoding': 'identity', 'user-agent': 'Sluice/1' },
+      },
+      this,
+    );
+    return this.#result.promise;
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    // Cancelled while it waited: undici aborts it before a byte is written.
+    if (this.#phase === 'over') return controller.abort(new Error('cancelled'));
+    this.#controller = controller;
+    this.#phase = 'write';
+    this.#limit(this.#request.budgetsMs.write, 'timeout');
+  }
+
+  onRequestSent(): void {
+    if (this.#phase !== 'write') return;
+    this.#phase = 'headers';
+    this.#limit(this.#request.budgetsMs.read, 'timeout');
+  }
+
+  onResponseStart(_controller: Dispatcher.DispatchController, statusCode: number): void {
+    if (statusCode < 200 || this.#phase === 'over') return;
+    this.#status = statusCode;
+    this.#phase = 'body';
+    this.#limit(this.#request.budgetsMs.read, 'timeout');
+  }
+
+  onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    if (this.#received < sockets.keptBodyBytes) this.#kept.push(chunk.subarray(0, sockets.keptBodyBytes - this.#received));
+    this.#received += chunk.length;
+    if (this.#received > sockets.maxResponseBytes) this.#fail('body too large');
+  }
+
+  onResponseEnd(): void {
+    this.#finish(this.#answered());
+  }
+
+  onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
+    if (this.#phase === 'socket') this.#finish(this.#beforeTheWire(error));
+    else this.#fail(codeOf(error));
+  }
+
+  /** (Re)arms the one timer: the phase's budget, cut to what is left of the total. */
+  #limit(phaseMs: number, cause: string): void {
+    clearTimeout(this.#timer);
+    const { total, connection } = this.#request.budgetsMs;
+    const leftMs = total + (this.#phase === 'socket' ? connection : 0) - this.#elapsedMs();
+    this.#timer = setTimeout(() => this.#fail(cause), Math.max(0, Math.min(phaseMs, leftMs)));
+  }
+
+  /** Ends the attempt by what was on the wire: a status wins, else a byte may have left, else nothing has. */
+  #fail(cause: string): void {
+    if (this.#phase === 'body') this.#finish(this.#answered());
+    else if (this.#phase === 'socket') this.#finish({ kind: 'notStarted', why: 'no-socket' });
+    else if (this.#phase !== 'over') this.#finish({ kind: 'ambiguous', phase: this.#phase, cause, durationMs: this.#elapsedMs() });
+    // Destroys the socket: a request that has its outcome must not go on by itself, above all not after a freeze.
+    this.#controller?.abort(new Error(cause));
+  }
+
+  #beforeTheWire(error: Error): HttpOutcome {
+    if (error instanceof SetupError) {
+      return { kind: 'unsent', phase: error.phase, cause: error.message, durationMs: this.#elapsedMs() };
+    }
+    const code = codeOf(error);
+    if (code === 'UND_ERR_INVALID_ARG' || code === 'UND_ERR_NOT_SUPPORTED') return { kind: 'invalidConfiguration', detail: error.message };
+    // The pool was closed under the waiting request, or a socket died before it got one: the endpoint has no part in it.
+    return { kind: 'notStarted', why: 'no-socket' };
+  }
+
+  #answered(): AttemptOutcome & { kind: 'answered' } {
+    const success = this.#status >= 200 && this.#status < 300;
+    const excerpt = success ? '' : Buffer.concat(this.#kept).toString('utf8');
+    return { kind: 'answered', status: this.#status, bodyExcerpt: excerpt, durationMs: this.#elapsedMs() };
+  }
+
+  #finish(outcome: HttpOutcome): void {
+    this.#phase = 'over';
+    clearTimeout(this.#timer);
+    this.#result.resolve(outcome);
+  }
+
+  #elapsedMs(): number {
+    return Math.round(performance.now() - this.#startedMs);
+  }
+}

@@ -1,0 +1,28 @@
+import ipaddr from 'ipaddr.js';
+
+/** Address blocks that are let through although they are not public unicast; a local stage lists loopback here. */
+export type AllowedBlocks = readonly string[];
+
+/** IPv6 blocks that carry an IPv4 address for a router to unwrap, or are otherwise no public destination. */
+const refusedV6 = ['64:ff9b::/96', '64:ff9b:1::/48', '2002::/16', '2001::/23', '2001:db8::/32', '::/96', '3fff::/20', '5f00::/16', '100::/64'];
+const refusedV4 = ['192.88.99.0/24', '192.0.0.0/24', '198.18.0.0/15', '168.63.129.16/32'];
+
+/**
+ * Why an address must not be dialled, or undefined if it may be: only public unicast may, unless `allowed` covers it
+ * (T8). IPv4-mapped addresses are judged as the IPv4 address that the kernel would dial.
+ */
+export function addressProblem(text: string, allowed: AllowedBlocks): string | undefined {
+  if (!ipaddr.isValid(text)) return 'not an IP address';
+  const address = ipaddr.process(text);
+  if (allowed.some((block) => inBlock(address, block))) return undefined;
+  const range = address.range();
+  if (range !== 'unicast') return range;
+  const refused = address.kind() === 'ipv6' ? refusedV6 : refusedV4;
+  const block = refused.find((b) => inBlock(address, b));
+  return block === undefined ? undefined : `inside ${block}`;
+}
+
+function inBlock(address: ipaddr.IPv4 | ipaddr.IPv6, block: string): boolean {
+  const [base, bits] = ipaddr.parseCIDR(block);
+  return base.kind() === address.kind() && address.match([base, bits] as [ipaddr.IPv4, number] & [ipaddr.IPv6, number]);
+}

@@ -1,0 +1,131 @@
+import type { EndpointConfig } from '../limits/endpoint-schema.ts';
+import { records } from '../limits/numbers.ts';
+import { backoffMs } from './backoff.ts';
+import { classifyStatus } from './classify.ts';
+import type { AttemptOutcome } from './outcome.ts';
+import type { AttemptEntry, DeadReason, DeadRecord, DeliveryRecord, WaitingRecord } from './record.ts';
+
+/** Outcomes that count as an attempt. */
+export type CountedOutcome = Exclude<AttemptOutcome, { kind: 'notStarted' }>;
+
+export interface Verdict {
+  readonly nowEpochMs: number;
+  /** In [0, 1). */
+  readonly random: number;
+  readonly leaseId: string;
+}
+
+/** The record that follows an attempt: the one place in which an outcome becomes a state. */
+export function afterAttempt(
+  record: WaitingRecord,
+  outcome: CountedOutcome,
+  config: EndpointConfig,
+  verdict: Verdict,
+): DeliveryRecord {
+  const next = counted(record, outcome, verdict);
+  if (outcome.kind === 'invalidConfiguration') return dead(next, 'invalid-configuration', outcome.detail);
+  if (outcome.kind === 'answered') {
+    const status = classifyStatus(outcome.status);
+    if (status.kind === 'delivered') return delivered(next);
+    if (status.kind === 'rejected' && config.onRejected === 'deadLetter') return dead(next, status.reason, `status ${outcome.status}`);
+  }
+  return waitOrGiveUp(next, config, verdict);
+}
+
+/** The record that follows the expiry of a claim whose owner left no verdict (U4): one ambiguous attempt, due at once. */
+export function afterReap(record: WaitingRecord, leaseId: string, nowEpochMs: number): WaitingRecord {
+  const entry: AttemptEntry = {
+    atEpochMs: nowEpochMs,
+    durationMs: 0,
+    generation: record.generation,
+    outcome: 'ambiguous',
+    detail: 'the sender died before it could settle',
+  };
+  return {
+    ...record,
+    attempt: record.attempt + 1,
+    ambiguous: record.ambiguous + 1,
+    // The claim had to expire first, and that took longer than a first backoff.
+    dueEpochMs: nowEpochMs,
+    lastEpochMs: nowEpochMs,
+    lastLease: { leaseId, kind: 'reaped' },
+    history: appended(record.history, entry),
+  };
+}
+
+/** Why a delivery that is about to be sent must be given up instead, if it must. */
+export function reasonToGiveUp(record: WaitingRecord, config: EndpointConfig, nowEpochMs: number): DeadReason | undefined {
+  if (record.attempt >= config.retry.attempts) return 'exhausted';
+  if (nowEpochMs - record.firstEpochMs > config.retry.maxAgeS * 1_000) return 'expired';
+  return undefined;
+}
+
+/** A dead record on its way to the dead-letter queue. */
+export function dead(record: DeliveryRecord, reason: DeadReason, detail: string): DeadRecord {
+  return { ...common(record), state: 'dead', phase: 'burying', reason, detail };
+}
+
+/** The next generation of a terminal record: fresh attempts and age, the history kept. */
+export function renewed(record: DeliveryRecord, nowEpochMs: number, resend: number): WaitingRecord {
+  return {
+    ...common(record),
+    state: 'waiting',
+    home: 'queue',
+    dueEpochMs: nowEpochMs,
+    generation: record.generation + 1,
+    attempt: 0,
+    resend: Math.max(record.resend, resend),
+    firstEpochMs: nowEpochMs,
+    lastEpochMs: nowEpochMs,
+  };
+}
+
+function counted(record: WaitingRecord, outcome: CountedOutcome, verdict: Verdict): WaitingRecord {
+  if (outcome.kind === 'invalidConfiguration') return { ...record, lastEpochMs: verdict.nowEpochMs };
+  const entry: AttemptEntry = {
+    atEpochMs: verdict.nowEpochMs - outcome.durationMs,
+    durationMs: outcome.durationMs,
+    generation: record.generation,
+    outcome: outcome.kind,
+    detail: outcome.kind === 'answered' ? String(outcome.status) : `${outcome.phase} ${outcome.cause}`,
+    ...(outcome.kind === 'answered' && outcome.bodyExcerpt !== '' ? { bodyExcerpt: outcome.bodyExcerpt } : {}),
+  };
+  return {
+    ...record,
+    attempt: record.attempt + 1,
+    ambiguous: record.ambiguous + (outcome.kind === 'ambiguous' ? 1 : 0),
+    lastEpochMs: verdict.nowEpochMs,
+    lastLease: { leaseId: verdict.leaseId, kind: 'settled' },
+    history: appended(record.history, entry),
+  };
+}
+
+function waitOrGiveUp(record: WaitingRecord, config: EndpointConfig, verdict: Verdict): DeliveryRecord {
+  if (record.attempt >= config.retry.attempts) return dead(record, 'exhausted', `${record.attempt} attempts`);
+  const dueEpochMs = verdict.nowEpochMs + backoffMs(config.retry, record.attempt, verdict.random);
+  const endEpochMs = record.firstEpochMs + config.retry.maxAgeS * 1_000;
+  if (dueEpochMs > endEpochMs) return dead(record, 'expired', `the next attempt would come after ${config.retry.maxAgeS} s`);
+  return { ...record, dueEpochMs };
+}
+
+function delivered(record: WaitingRecord): DeliveryRecord {
+  return { ...common(record), state: 'delivered' };
+}
+
+/** The fields that every state has, without those of the state it leaves. */
+function common(record: DeliveryRecord) {
+  const { endpointId, recordKey, eventId, eventType, payloadHash, generation, attempt, ambiguous, resend } = record;
+  const { firstEpochMs, lastEpochMs, lastLease, history } = record;
+  return {
+    endpointId, recordKey, eventId, eventType, payloadHash, generation, attempt, ambiguous, resend,
+    firstEpochMs, lastEpochMs, lastLease, history,
+  };
+}
+
+/** Bounded: the first entry and the newest are kept; an excerpt stays on the newest only, for every write is billed by size. */
+function appended(history: readonly AttemptEntry[], entry: AttemptEntry): AttemptEntry[] {
+  const older = history.map(({ bodyExcerpt: _dropped, ...rest }) => rest);
+  const [first, ...later] = [...older, entry];
+  if (first === undefined) return [entry];
+  return [first, ...later.slice(-(records.maxHistory - 1))];
+}

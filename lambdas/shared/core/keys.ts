@@ -1,0 +1,35 @@
+import { createHash } from 'node:crypto';
+import { records } from '../limits/numbers.ts';
+
+const sha256 = (data: string | Buffer) => createHash('sha256').update(data).digest();
+
+/** SHA-256 of the payload, base64url. */
+export function hashOf(payload: Buffer): string {
+  return sha256(payload).toString('base64url');
+}
+
+/** Short form of a payload hash that a claim carries, so that only a holder of the same payload speaks for it. */
+export function shortHash(payloadHash: string): string {
+  return payloadHash.slice(0, 8);
+}
+
+/** Claim key of an event: 12 bytes of a hash of its id, so that the lane item stays small whatever the id's length. */
+export function claimKeyOf(eventId: string): string {
+  return sha256(eventId).subarray(0, records.keyBytes).toString('base64url');
+}
+
+/** Stands for the endpoint in keys of messages in which none is legible; outside the alphabet of ids. */
+export const noEndpoint = '?';
+
+/** Key of a delivery's record. */
+export function recordKeyOf(endpointId: string, claimKey: string): string {
+  return `${endpointId}#${claimKey}`;
+}
+
+/**
+ * Key of the record of a message that has none of its own: malformed, or in conflict with the record of its event.
+ * Made from the body, so that repeats of the message find it; the `!` is outside the alphabet of claim keys.
+ */
+export function syntheticKeyOf(endpointId: string | undefined, reason: string, body: string): string {
+  return recordKeyOf(endpointId ?? noEndpoint, `!${reason}!${sha256(body).subarray(0, records.keyBytes).toString('base64url')}`);
+}

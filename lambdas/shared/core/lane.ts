@@ -1,0 +1,96 @@
+/**
+ * The lane of one endpoint as DynamoDB holds it, and the pure questions that a worker asks of it. `avail` plus the slots
+ * of all leases equals `slots`; `avail` is negative for a while after the lane was made smaller.
+ */
+export interface Lane {
+  readonly slots: number;
+  readonly avail: number;
+  /** Version of the configuration that the lane serves; `removed` once the endpoint was removed. */
+  readonly cfg: string;
+  readonly leases: ReadonlyMap<string, Lease>;
+  readonly claims: ReadonlyMap<string, Claim>;
+  /** Failures in a row, fleet-wide; 0 after any success. */
+  readonly failures: number;
+}
+
+export interface Lease {
+  readonly slots: number;
+  readonly expiresEpochMs: number;
+}
+
+/** The right to send one delivery, owned by one lease. A claim whose lease is gone or past its expiry is expired. */
+export interface Claim {
+  readonly leaseId: string;
+  /** First characters of the payload hash: only a holder of the same payload may speak for a missing record. */
+  readonly shortHash: string;
+}
+
+/** `cfg` of a lane whose endpoint was removed; no version equals it. */
+export const removedCfg = 'removed';
+
+export function isExpired(lane: Lane, claim: Claim, nowEpochMs: number): boolean {
+  const lease = lane.leases.get(claim.leaseId);
+  return lease === undefined || lease.expiresEpochMs <= nowEpochMs;
+}
+
+/** When the claim's owner can no longer be sending; the past, if its lease is already gone. */
+export function claimEndsEpochMs(lane: Lane, claim: Claim): number {
+  return lane.leases.get(claim.leaseId)?.expiresEpochMs ?? 0;
+}
+
+export interface Wanted {
+  readonly claimKey: string;
+  readonly shortHash: string;
+}
+
+/** Why an admission was refused, in the order in which the reasons must be read. */
+export type Refusal<W extends Wanted> =
+  /** Our own write came twice: the SDK repeated it. What the item says was granted. */
+  | { kind: 'granted'; granted: W[]; others: W[] }
+  | { kind: 'noLane' }
+  | { kind: 'staleConfig' }
+  | {
+      kind: 'partly';
+      /** May be asked for again, as far as `room` goes. */
+      free: W[];
+      /** Slots that are free now, expired leases counted. */
+      room: number;
+      live: { wanted: W; endsEpochMs: number }[];
+      expired: { wanted: W; claim: Claim }[];
+      expiredLeases: [string, Lease][];
+    };
+
+/** Reads a refused admission from the item that came back with it. */
+export function readRefusal<W extends Wanted>(
+  lane: Lane | undefined,
+  asked: { leaseId: string; cfg: string; wanted: readonly W[] },
+  nowEpochMs: number,
+): Refusal<W> {
+  if (lane === undefined || lane.cfg === removedCfg) return { kind: 'noLane' };
+  if (lane.leases.has(asked.leaseId)) {
+    const mine = (w: W) => lane.claims.get(w.claimKey)?.leaseId === asked.leaseId;
+    return { kind: 'granted', granted: asked.wanted.filter(mine), others: asked.wanted.filter((w) => !mine(w)) };
+  }
+  if (lane.cfg !== asked.cfg) return { kind: 'staleConfig' };
+  const expiredLeases = [...lane.leases].filter(([, lease]) => lease.expiresEpochMs <= nowEpochMs);
+  const found: Extract<Refusal<W>, { kind: 'partly' }> = {
+    kind: 'partly',
+    free: [],
+    room: Math.max(0, lane.avail + expiredLeases.reduce((sum, [, lease]) => sum + lease.slots, 0)),
+    live: [],
+    expired: [],
+    expiredLeases,
+  };
+  for (const wanted of asked.wanted) {
+    const claim = lane.claims.get(wanted.claimKey);
+    if (claim === undefined) found.free.push(wanted);
+    else if (isExpired(lane, claim, nowEpochMs)) found.expired.push({ wanted, claim });
+    else found.live.push({ wanted, endsEpochMs: claimEndsEpochMs(lane, claim) });
+  }
+  return found;
+}
+
+/** Deliveries in flight now: the slots of leases that have not expired. */
+export function inFlight(lane: Lane, nowEpochMs: number): number {
+  return [...lane.leases.values()].reduce((sum, lease) => sum + (lease.expiresEpochMs > nowEpochMs ? lease.slots : 0), 0);
+}

@@ -1,0 +1,46 @@
+import type { DeliveryRecord } from './record.ts';
+
+/** What a message says of itself to a record. */
+export interface Received {
+  readonly eventId: string;
+  readonly payloadHash: string;
+  readonly resend: number;
+  /** The generation that a dead letter's copy carries; undefined on a producer's message. */
+  readonly deadLetterGeneration: number | undefined;
+}
+
+export type ReceiveDecision =
+  | { kind: 'proceed' }
+  /** Start the next generation, then proceed. */
+  | { kind: 'renew'; why: 'redrive' | 'resend' }
+  | { kind: 'early'; dueEpochMs: number }
+  | { kind: 'conflict'; detail: string }
+  | { kind: 'buryAgain' }
+  /** Nothing is left to do for this copy: its home is the record. */
+  | { kind: 'done'; why: 'delivered' | 'stale-dead' | 'redrive-without-record' };
+
+/**
+ * What a receive finds in the record, and what it does (the table of docs/architecture.md). Claims are judged before:
+ * the caller owns the claim of this key.
+ */
+export function decideReceive(received: Received, record: DeliveryRecord | undefined, nowEpochMs: number): ReceiveDecision {
+  if (record === undefined) {
+    // A redrive whose record is gone was erased or is older than any record: sending it would revive it.
+    return received.deadLetterGeneration === undefined ? { kind: 'proceed' } : { kind: 'done', why: 'redrive-without-record' };
+  }
+  if (record.eventId !== received.eventId) return { kind: 'conflict', detail: 'another event id has the same key' };
+  if (record.payloadHash !== received.payloadHash) {
+    return { kind: 'conflict', detail: 'the same event id came with another payload' };
+  }
+  const resend = received.resend > record.resend;
+  switch (record.state) {
+    case 'waiting':
+      return record.dueEpochMs <= nowEpochMs ? { kind: 'proceed' } : { kind: 'early', dueEpochMs: record.dueEpochMs };
+    case 'delivered':
+      return resend ? { kind: 'renew', why: 'resend' } : { kind: 'done', why: 'delivered' };
+    case 'dead':
+      if (record.phase === 'burying') return { kind: 'buryAgain' };
+      if (received.deadLetterGeneration === record.generation) return { kind: 'renew', why: 'redrive' };
+      return resend ? { kind: 'renew', why: 'resend' } : { kind: 'done', why: 'stale-dead' };
+  }
+}

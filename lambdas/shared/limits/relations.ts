@@ -1,0 +1,261 @@
+/**
+ * How the numbers must fit together (T3). Pure: lib/ asks at synth, the registration of an endpoint asks before it writes.
+ * Every refusal shows the field, the value, the bound and the sum behind it.
+ */
+import ipaddr from 'ipaddr.js';
+import { aws, budgets, deliver, stageBounds } from './numbers.ts';
+
+/** One relation that does not hold. `message` is complete: it can be shown to a person as it is. */
+export interface Violation {
+  field: string;
+  value: number | string;
+  bound: number | string;
+  message: string;
+}
+
+/** Time budgets of one attempt, in milliseconds; the keys are those of an endpoint's `budgetsMs`. */
+export interface AttemptBudgetsMs {
+  connection: number;
+  setup: number;
+  write: number;
+  read: number;
+  total: number;
+}
+
+/** The function that budgets must fit. */
+export interface FunctionLimits {
+  timeoutS: number;
+  settleMarginMs: number;
+  admitMarginMs: number;
+}
+
+/** Everything that relations are checked on; lib/stage-config.ts makes one for each stage. */
+export interface StageNumbers {
+  /** Only the stage named `local` may open the egress guard to special address space. */
+  name: string;
+  deliver: FunctionLimits & { batchSize: number; batchingWindowS: number; maxConcurrency: number };
+  budgetsMs: AttemptBudgetsMs;
+  deliveryQueue: { visibilityTimeoutS: number; retentionS: number; maxReceiveCount: number; maxMessageBytes: number };
+  deadLetterQueue: { retentionS: number; maxMessageBytes: number };
+  faultQueue: { retentionS: number; maxMessageBytes: number };
+  drainQueue: { retentionS: number };
+  /** CIDR blocks. */
+  egressAllow: readonly string[];
+}
+
+const defaultFunction: FunctionLimits = deliver;
+const phases = ['connection', 'setup', 'write', 'read', 'total'] as const;
+
+/** Checks a stage; an empty list means that all relations hold. */
+export function checkStage(stage: StageNumbers): Violation[] {
+  return [
+    ...checkTimeout(stage),
+    ...checkPhases(stage.budgetsMs),
+    ...checkEventSource(stage),
+    ...checkVisibility(stage),
+    ...checkRetention(stage),
+    ...checkSizes(stage),
+    ...checkEgress(stage),
+  ];
+}
+
+/**
+ * Checks the budgets that an endpoint asks for against the function that would send (default: the deliver function's own numbers).
+ * An empty list means that they fit.
+ */
+export function checkBudgets(budgetsMs: AttemptBudgetsMs, limits: FunctionLimits = defaultFunction): Violation[] {
+  const violations = checkPhases(budgetsMs);
+  for (const sum of budgetSums(budgetsMs, limits)) {
+    if (sum.totalMs < limits.timeoutS * 1_000) continue;
+    const bound = `< ${limits.timeoutS * 1_000} ms`;
+    violations.push({
+      field: sum.field,
+      value: sum.totalMs,
+      bound,
+      message: `${sum.field} do not fit the function's timeout: ${sum.text}, must be ${bound}`,
+    });
+  }
+  return violations;
+}
+
+function checkPhases(budgetsMs: AttemptBudgetsMs): Violation[] {
+  const violations = phases.flatMap((phase) => atLeast(`budgetsMs.${phase}`, budgetsMs[phase], budgets.minPhaseMs, 'ms'));
+  violations.push(...atMost('budgetsMs.total', budgetsMs.total, budgets.maxTotalMs, 'ms'));
+  return violations;
+}
+
+function checkTimeout(stage: StageNumbers): Violation[] {
+  const { timeoutS } = stage.deliver;
+  const violations = atMost('deliver.timeoutS', timeoutS, stageBounds.maxTimeoutS, 's');
+  for (const sum of budgetSums(stage.budgetsMs, stage.deliver)) {
+    const timeoutMs = timeoutS * 1_000;
+    if (sum.totalMs < timeoutMs) continue;
+    violations.push({
+      field: 'deliver.timeoutS',
+      value: timeoutS,
+      bound: `> ${sum.totalMs} ms`,
+      message: `deliver.timeoutS ${timeoutS} is too short: ${sum.text} ${sum.totalMs === timeoutMs ? '=' : '>'} ${timeoutMs} ms`,
+    });
+  }
+  return violations;
+}
+
+/** The two sums that must stay below the function's timeout: all phases one after the other, and the wait for a socket with the total. */
+function budgetSums(budgetsMs: AttemptBudgetsMs, limits: FunctionLimits): { field: string; totalMs: number; text: string }[] {
+  const { connection, setup, write, read, total } = budgetsMs;
+  const margins: [string, number][] = [
+    ['settle margin', limits.settleMarginMs],
+    ['admit margin', limits.admitMarginMs],
+  ];
+  const byPhase: [string, number][] = [['connection', connection], ['setup', setup], ['write', write], ['read', read], ...margins];
+  const byTotal: [string, number][] = [['connection', connection], ['total', total], ...margins];
+  return [
+    { field: 'budgetsMs phases', ...spelledOut(byPhase) },
+    { field: 'budgetsMs.connection and budgetsMs.total', ...spelledOut(byTotal) },
+  ];
+}
+
+function spelledOut(terms: [string, number][]): { totalMs: number; text: string } {
+  const totalMs = terms.reduce((sum, [, ms]) => sum + ms, 0);
+  return { totalMs, text: `${terms.map(([name, ms]) => `${name} ${ms}`).join(' + ')} = ${totalMs} ms` };
+}
+
+function checkEventSource({ deliver: source, deliveryQueue }: StageNumbers): Violation[] {
+  return [
+    ...within('deliver.batchSize', source.batchSize, 1, aws.sqsBatchEntries, 'messages'),
+    ...within('deliver.batchingWindowS', source.batchingWindowS, 0, stageBounds.maxBatchingWindowS, 's'),
+    ...within('deliver.maxConcurrency', source.maxConcurrency, aws.minEventSourceConcurrency, stageBounds.maxEventSourceConcurrency, 'invocations'),
+    ...within('deliveryQueue.maxReceiveCount', deliveryQueue.maxReceiveCount, stageBounds.minReceiveCount, stageBounds.maxReceiveCount, 'receives'),
+  ];
+}
+
+/** Below six timeouts plus the window a batch that Lambda still retries becomes visible again: overlapping deliveries. */
+function checkVisibility({ deliver: source, deliveryQueue }: StageNumbers): Violation[] {
+  const field = 'deliveryQueue.visibilityTimeoutS';
+  const value = deliveryQueue.visibilityTimeoutS;
+  const neededS = aws.visibilityPerTimeout * source.timeoutS + source.batchingWindowS;
+  const violations = atMost(field, value, aws.sqsMaxVisibilityS, 's');
+  if (value < neededS) {
+    violations.push({
+      field,
+      value,
+      bound: `>= ${neededS} s`,
+      message:
+        `${field} ${value} is too short: ${aws.visibilityPerTimeout} × deliver.timeoutS ${source.timeoutS}` +
+        ` + deliver.batchingWindowS ${source.batchingWindowS} = ${neededS} s > ${value} s`,
+    });
+  }
+  return violations;
+}
+
+/** Retention in a DLQ counts from the first enqueue in the delivery queue, so a shorter one may delete at once. */
+function checkRetention(stage: StageNumbers): Violation[] {
+  const deliveryS = stage.deliveryQueue.retentionS;
+  const violations = [
+    ...within('deliveryQueue.retentionS', deliveryS, stageBounds.minRetentionS, aws.sqsMaxRetentionS, 's'),
+    ...within('drainQueue.retentionS', stage.drainQueue.retentionS, stageBounds.minRetentionS, aws.sqsMaxRetentionS, 's'),
+  ];
+  for (const queue of ['deadLetterQueue', 'faultQueue'] as const) {
+    const field = `${queue}.retentionS`;
+    const value = stage[queue].retentionS;
+    if (value !== aws.sqsMaxRetentionS) {
+      violations.push({
+        field,
+        value,
+        bound: `= ${aws.sqsMaxRetentionS} s`,
+        message: `${field} ${value} must be 14 days = ${aws.sqsMaxRetentionS} s: it counts from the first send, not from the move`,
+      });
+    }
+    if (value < deliveryS) {
+      violations.push({
+        field,
+        value,
+        bound: `>= ${deliveryS} s`,
+        message: `${field} ${value} is shorter than deliveryQueue.retentionS ${deliveryS}: what is moved late would be deleted on arrival`,
+      });
+    }
+  }
+  return violations;
+}
+
+function checkSizes(stage: StageNumbers): Violation[] {
+  const deliveryBytes = stage.deliveryQueue.maxMessageBytes;
+  return [
+    ...within('deliveryQueue.maxMessageBytes', deliveryBytes, stageBounds.minMessageBytes, aws.sqsMaxMessageBytes, 'bytes'),
+    ...(['deadLetterQueue', 'faultQueue'] as const).flatMap((queue) => {
+      const field = `${queue}.maxMessageBytes`;
+      const value = stage[queue].maxMessageBytes;
+      return [
+        ...atMost(field, value, aws.sqsMaxMessageBytes, 'bytes'),
+        ...atLeast(field, value, deliveryBytes, 'bytes', ' (deliveryQueue.maxMessageBytes)'),
+      ];
+    }),
+  ];
+}
+
+function checkEgress({ name, egressAllow }: StageNumbers): Violation[] {
+  return egressAllow.flatMap((cidr) => {
+    const refuse = (bound: string, why: string): Violation[] => [
+      { field: 'egressAllow', value: cidr, bound, message: `egressAllow ${cidr} ${why}` },
+    ];
+    if (!ipaddr.isValidCIDR(cidr)) return refuse('a CIDR block', 'is not a CIDR block');
+    const special = name === 'local' ? undefined : specialSpaceIn(cidr);
+    return special === undefined ? [] : refuse('public unicast', `covers ${special} addresses, which only the stage "local" may reach (stage "${name}")`);
+  });
+}
+
+type Block = [ipaddr.IPv4 | ipaddr.IPv6, number];
+
+/** First special range that a block overlaps, in either direction: `0.0.0.0/0` covers loopback as much as `127.0.0.1/32` lies in it. */
+function specialSpaceIn(cidr: string): string | undefined {
+  const block: Block = ipaddr.parseCIDR(cidr);
+  const v4 = block[0].kind() === 'ipv4';
+  const hit = Object.entries(v4 ? specialV4 : specialV6).find(([, ranges]) => ranges.some((range) => overlap(block, ipaddr.parseCIDR(range))));
+  if (hit) return hit[0];
+  return v4 || overlapInside(block, globalUnicastV6) ? undefined : 'reserved';
+}
+
+function overlap(a: Block, b: Block): boolean {
+  return a[0].match(b[0], Math.min(a[1], b[1]));
+}
+
+function overlapInside(inner: Block, outer: Block): boolean {
+  return inner[1] >= outer[1] && overlap(inner, outer);
+}
+
+const globalUnicastV6: Block = ipaddr.parseCIDR('2000::/3');
+
+/** IANA special-purpose address registries (RFC 6890 and successors). */
+const specialV4: Record<string, string[]> = {
+  loopback: ['127.0.0.0/8'],
+  'link-local': ['169.254.0.0/16'],
+  private: ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16'],
+  'carrier-grade NAT': ['100.64.0.0/10'],
+  unspecified: ['0.0.0.0/8'],
+  multicast: ['224.0.0.0/4'],
+  reserved: ['240.0.0.0/4', '192.0.0.0/24', '192.0.2.0/24', '198.18.0.0/15', '198.51.100.0/24', '203.0.113.0/24', '192.88.99.0/24'],
+};
+
+const specialV6: Record<string, string[]> = {
+  loopback: ['::1/128'],
+  unspecified: ['::/128'],
+  'link-local': ['fe80::/10'],
+  private: ['fc00::/7'],
+  multicast: ['ff00::/8'],
+  'IPv4 in IPv6': ['::ffff:0:0/96', '::/96', '64:ff9b::/96', '64:ff9b:1::/48', '2002::/16', '2001::/32'],
+  reserved: ['100::/64', '2001:db8::/32', '2001::/23', '3fff::/20'],
+};
+
+function within(field: string, value: number, min: number, max: number, unit: string): Violation[] {
+  return [...atLeast(field, value, min, unit), ...atMost(field, value, max, unit)];
+}
+
+function atLeast(field: string, value: number, min: number, unit: string, origin = ''): Violation[] {
+  if (value >= min) return [];
+  return [{ field, value, bound: `>= ${min}`, message: `${field} ${value} is below the least of ${min} ${unit}${origin}` }];
+}
+
+function atMost(field: string, value: number, max: number, unit: string): Violation[] {
+  if (value <= max) return [];
+  return [{ field, value, bound: `<= ${max}`, message: `${field} ${value} is above the most of ${max} ${unit}` }];
+}
