@@ -1,0 +1,173 @@
+import { randomBytes } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { GetQueueAttributesCommand, SendMessageCommand } from '@aws-sdk/client-sqs';
+import type { Command } from 'commander';
+import { readDead, readRecord } from '../../lambdas/shared/adapters/dynamodb-dead-letters.ts';
+import { claimKeyOf, recordKeyOf } from '../../lambdas/shared/core/keys.ts';
+import { inFlight } from '../../lambdas/shared/core/lane.ts';
+import { parseMessage } from '../../lambdas/shared/core/parse.ts';
+import type { DeliveryRecord } from '../../lambdas/shared/core/record.ts';
+import { ulid } from '../../lambdas/shared/core/version.ts';
+import { message as messageLimits } from '../../lambdas/shared/limits/numbers.ts';
+import { checkedId, noSuchEndpoint, registryOf, type Run } from './endpoint-commands.ts';
+import { CommandError, exit, failure, table, time, usageError, type Output } from './output.ts';
+import type { Target } from './target.ts';
+
+interface SendOptions {
+  data: string;
+  type?: string;
+  event?: string;
+  occurredAt?: string;
+  resend?: string;
+  wait?: boolean;
+  timeout: string;
+}
+
+export function addDeliveryCommands(program: Command, run: Run): void {
+  program
+    .command('send <id>')
+    .description('send one event to an endpoint, through the delivery queue like any producer')
+    .requiredOption('--data <data>', 'payload: JSON object or array (its exact text is sent), other text, @FILE, or - for standard input')
+    .option('--type <type>', 'event type, such as invoice.paid')
+    .option('--event <id>', 'event id; made up if left out')
+    .option('--occurred-at <time>', 'ISO 8601 time of the event')
+    .option('--resend <n>', 'ask for a delivered event again; larger than the last number used')
+    .option('--wait', 'wait until the event is delivered or dead')
+    .option('--timeout <seconds>', 'give up waiting after this long', '60')
+    .action((id: string, options: SendOptions) => run((target, out) => send(target, out, id, options)));
+
+  program
+    .command('show <id> <event>')
+    .description('show what is known of one delivery, with its attempts')
+    .action((id: string, event: string) =>
+      run(async (target, out) => {
+        const record = await readRecord(target.db, target.deliveriesTable, recordKeyOf(checkedId(id), claimKeyOf(event)));
+        if (record === undefined) throw failure(`No record of event ${event} for endpoint ${id}: not received yet, or older than its retention.`);
+        out.result(record, describe(record));
+      }),
+    );
+
+  program
+    .command('status [id]')
+    .description('show endpoints with their lanes, and how much waits in the queues')
+    .action((id: string | undefined) => run((target, out) => status(target, out, id)));
+}
+
+async function send(target: Target, out: Output, id: string, options: SendOptions): Promise<void> {
+  const timeoutS = Number(options.timeout);
+  if (!(timeoutS > 0 && timeoutS <= 86_400)) throw usageError(`--timeout: must be between 0 and 86400 seconds (got ${options.timeout})`);
+  const eventId = options.event ?? `evt_${ulid(Date.now(), randomBytes(10))}`;
+  const body = bodyFrom(checkedId(id), eventId, options);
+  const bytes = Buffer.byteLength(body);
+  if (bytes > messageLimits.maxBytes) throw usageError(`data: the message would be ${bytes} bytes; SQS accepts at most ${messageLimits.maxBytes} here`);
+  const parsed = parseMessage(body);
+  if (!parsed.ok) throw usageError(`Refused, nothing was sent: ${parsed.detail}`);
+  if ((await registryOf(target).get(id)) === undefined) throw noSuchEndpoint(id);
+
+  out.note(`Target: ${target.name}`);
+  await target.sqs.send(new SendMessageCommand({ QueueUrl: target.deliveryQueueUrl, MessageBody: body, MessageGroupId: id }));
+  if (options.wait !== true) {
+    out.result({ endpointId: id, eventId, state: 'queued' }, `Queued event ${eventId} for ${id}. Follow it: sluice show ${id} ${eventId}`);
+    return;
+  }
+  await waitFor(target, out, recordKeyOf(id, claimKeyOf(eventId)), { timeoutS, resend: parsed.message.resend, eventId, id });
+}
+
+/** The message's text; a JSON object or array keeps its exact source, anything else becomes a JSON string. */
+function bodyFrom(endpointId: string, eventId: string, options: SendOptions): string {
+  const data = options.data === '-' ? readFileSync(0, 'utf8') : options.data.startsWith('@') ? readFile(options.data.slice(1)) : options.data;
+  const fields = {
+    v: messageLimits.version,
+    endpointId,
+    eventId,
+    eventType: options.type,
+    occurredAt: options.occurredAt,
+    resend: options.resend === undefined ? undefined : Number(options.resend),
+  };
+  return `${JSON.stringify(fields).slice(0, -1)},"payload":${isJsonContainer(data) ? data.trim() : JSON.stringify(data)}}`;
+}
+
+function readFile(name: string): string {
+  try {
+    return readFileSync(name, 'utf8');
+  } catch (error) {
+    throw usageError(`--data @${name}: ${error instanceof Error ? error.message : String(error)}`);
+  }
+}
+
+function isJsonContainer(text: string): boolean {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === 'object' && value !== null;
+  } catch {
+    return false;
+  }
+}
+
+interface Waiting {
+  readonly timeoutS: number;
+  readonly resend: number;
+  readonly id: string;
+  readonly eventId: string;
+}
+
+async function waitFor(target: Target, out: Output, recordKey: string, waiting: Waiting): Promise<void> {
+  const endsMs = performance.now() + waiting.timeoutS * 1_000;
+  let record: DeliveryRecord | undefined;
+  while (performance.now() < endsMs) {
+    record = await readRecord(target.db, target.deliveriesTable, recordKey);
+    // A resend's own verdict is one that has taken the resend into account.
+    const settled = record !== undefined && record.resend >= waiting.resend && record.state !== 'waiting';
+    if (record !== undefined && settled && (record.state !== 'dead' || record.phase === 'buried')) {
+      out.progress('', false);
+      out.result(record, describe(record));
+      if (record.state === 'dead') throw new CommandError(exit.failed, `Event ${waiting.eventId} is dead: ${record.reason}.`);
+      return;
+    }
+    out.progress(record === undefined ? `${waiting.eventId}: queued` : `${waiting.eventId}: ${record.state}, attempt ${record.attempt}`);
+    await sleep(200);
+  }
+  throw failure(`Event ${waiting.eventId} is not settled after ${waiting.timeoutS} s; it goes on. Look again: sluice show ${waiting.id} ${waiting.eventId}`);
+}
+
+async function status(target: Target, out: Output, id: string | undefined): Promise<void> {
+  const registry = registryOf(target);
+  const one = id === undefined ? undefined : await registry.get(checkedId(id));
+  if (id !== undefined && one === undefined) throw noSuchEndpoint(id);
+  const all = one === undefined ? await registry.list() : [one];
+  const dead = await readDead(target.db, target.deliveriesTable, id);
+  const endpoints = all.map(({ endpoint, lane }) => ({
+    endpointId: endpoint.config.endpointId,
+    state: endpoint.config.status === 'disabled' ? 'disabled' : lane.failures === 0 ? 'ok' : 'failing',
+    inFlight: inFlight(lane, Date.now()),
+    slots: lane.slots,
+    failuresInARow: lane.failures,
+    dead: dead.filter((record) => record.endpointId === endpoint.config.endpointId).length,
+  }));
+  const queues = { delivery: await depth(target, target.deliveryQueueUrl), deadLetter: await depth(target, target.deadLetterQueueUrl) };
+  const rows = endpoints.map((e) => [e.endpointId, e.state, `${e.inFlight}/${e.slots}`, String(e.failuresInARow), String(e.dead)]);
+  const human = [
+    table(['ENDPOINT', 'STATE', 'IN FLIGHT', 'FAILED IN A ROW', 'DEAD'], rows),
+    `Delivery queue: ${queues.delivery.ready} ready, ${queues.delivery.hidden} in flight or waiting. Dead-letter queue: ${queues.deadLetter.ready + queues.deadLetter.hidden}.`,
+  ];
+  out.result({ endpoints, queues }, human.join('\n'));
+}
+
+async function depth(target: Target, url: string): Promise<{ ready: number; hidden: number }> {
+  const answer = await target.sqs.send(
+    new GetQueueAttributesCommand({ QueueUrl: url, AttributeNames: ['ApproximateNumberOfMessages', 'ApproximateNumberOfMessagesNotVisible'] }),
+  );
+  return {
+    ready: Number(answer.Attributes?.['ApproximateNumberOfMessages'] ?? 0),
+    hidden: Number(answer.Attributes?.['ApproximateNumberOfMessagesNotVisible'] ?? 0),
+  };
+}
+
+function describe(record: DeliveryRecord): string {
+  const what = record.state === 'dead' ? `dead (${record.reason}: ${record.detail}), ${record.phase}` : record.state;
+  const next = record.state === 'waiting' ? `, next attempt ${time(record.dueEpochMs)}` : '';
+  const head = `${record.endpointId} ${record.eventId ?? '(no event id)'}: ${what}${next}; generation ${record.generation}, ${record.attempt} attempts`;
+  const rows = record.history.map((h) => [time(h.atEpochMs), String(h.generation), h.outcome, h.detail, `${h.durationMs} ms`, h.bodyExcerpt ?? '']);
+  return rows.length === 0 ? head : `${head}\n${table(['AT', 'GEN', 'OUTCOME', 'DETAIL', 'TOOK', 'BODY'], rows)}`;
+}

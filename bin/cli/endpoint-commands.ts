@@ -1,0 +1,123 @@
+import { randomBytes } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import type { Command } from 'commander';
+import { createDynamoDbRegistry, type Registry } from '../../lambdas/shared/adapters/dynamodb-registry.ts';
+import { ulid } from '../../lambdas/shared/core/version.ts';
+import { formatSecret } from '../../lambdas/shared/limits/secret.ts';
+import { idPattern } from '../../lambdas/shared/limits/message-schema.ts';
+import { parseConfig, parseSecrets, withSettings } from './endpoint-document.ts';
+import { failure, table, usageError, type Output } from './output.ts';
+import type { Target } from './target.ts';
+
+export type Run = (work: (target: Target, out: Output) => Promise<void>) => Promise<void>;
+
+interface PutOptions {
+  url?: string;
+  file?: string;
+  set: string[];
+  secret: string[];
+}
+
+export function addEndpointCommands(program: Command, run: Run): void {
+  const endpoint = program.command('endpoint').description('register, read and remove endpoints');
+  const collect = (value: string, before: string[]) => [...before, value];
+
+  endpoint
+    .command('put <id>')
+    .description('create or replace an endpoint; with --set alone, change single fields of it')
+    .option('--url <url>', 'https URL; the rest takes defaults')
+    .option('--file <file>', 'whole endpoint document as JSON; - reads standard input')
+    .option('--set <key=value>', 'set one field, such as retry.attempts=5 (repeatable)', collect, [])
+    .option('--secret <whsec_…>', 'import a signing secret, newest first (repeatable); else one is made', collect, [])
+    .addHelpText('after', '\nExamples:\n  sluice endpoint put acme-prod --url https://acme.example/hooks\n  sluice endpoint put acme-prod --set maxInFlight=4 --set retry.attempts=6')
+    .action((id: string, options: PutOptions) => run((target, out) => put(target, out, id, options)));
+
+  endpoint
+    .command('get <id>')
+    .description('show the configuration that applies, defaults included; never the secrets')
+    .action((id: string) =>
+      run(async (target, out) => {
+        const found = await registryOf(target).get(checkedId(id));
+        if (found === undefined) throw noSuchEndpoint(id);
+        const shown = { ...found.endpoint.config, version: found.endpoint.version, secrets: found.endpoint.secrets.length };
+        out.result(shown, JSON.stringify(shown, null, 2));
+      }),
+    );
+
+  endpoint
+    .command('ls')
+    .description('list endpoints')
+    .action(() =>
+      run(async (target, out) => {
+        const all = (await registryOf(target).list()).map(({ endpoint: e }) => e.config);
+        const rows = all.map((c) => [c.endpointId, c.status, String(c.maxInFlight), c.url]);
+        out.result(all, rows.length === 0 ? 'No endpoints. Add one: sluice endpoint put ID --url https://…' : table(['ENDPOINT', 'STATUS', 'LANE', 'URL'], rows));
+      }),
+    );
+
+  endpoint
+    .command('rm <id>')
+    .description('remove an endpoint; what is still queued for it will be dead-lettered')
+    .option('--yes', 'do not ask')
+    .action((id: string, options: { yes?: boolean }) => run((target, out) => remove(target, out, id, options.yes ?? false)));
+}
+
+async function put(target: Target, out: Output, id: string, options: PutOptions): Promise<void> {
+  const registry = registryOf(target);
+  const before = await registry.get(checkedId(id));
+  const replaces = options.url !== undefined || options.file !== undefined;
+  if (!replaces && options.set.length === 0 && options.secret.length === 0) throw usageError('Nothing to put: give --url, --file, --set or --secret.');
+  if (!replaces && before === undefined) throw failure(`There is no endpoint ${id} to change. Create it with --url or --file.`);
+
+  const base = replaces ? documentFrom(options) : { ...before?.endpoint.config };
+  const named = base['endpointId'];
+  if (named !== undefined && named !== id) throw usageError(`endpointId: must be ${id}, as on the command line (got ${JSON.stringify(named)})`);
+  const config = parseConfig(withSettings({ ...base, endpointId: id }, options.set));
+  if (config.endpointId !== id) throw usageError('endpointId: cannot be changed; put a new endpoint instead');
+
+  const made = before === undefined && options.secret.length === 0 ? formatSecret(randomBytes(32)) : undefined;
+  const secrets = made !== undefined ? [made] : options.secret.length > 0 ? parseSecrets(options.secret) : (before?.endpoint.secrets ?? []);
+  out.note(`Target: ${target.name}`);
+  const version = ulid(Date.now(), randomBytes(10));
+  if ((await registry.put({ config, version, secrets })) === 'changed') {
+    throw failure(`Endpoint ${id} was changed by somebody else meanwhile; nothing was written. Repeat the command.`);
+  }
+  const shown = { endpointId: id, version, created: before === undefined, ...(made === undefined ? {} : { secret: made }) };
+  const secretLine = made === undefined ? '' : `\nSigning secret, shown only now: ${made}`;
+  out.result(shown, `${before === undefined ? 'Created' : 'Updated'} endpoint ${id} (version ${version}).${secretLine}`);
+}
+
+function documentFrom(options: PutOptions): Record<string, unknown> {
+  if (options.file === undefined) return { url: options.url };
+  let document: unknown;
+  try {
+    document = JSON.parse(readFileSync(options.file === '-' ? 0 : options.file, 'utf8'));
+  } catch (error) {
+    throw usageError(`--file ${options.file}: ${error instanceof Error ? error.message : String(error)}`);
+  }
+  if (typeof document !== 'object' || document === null || Array.isArray(document)) throw usageError(`--file ${options.file}: must hold a JSON object`);
+  return { ...document, ...(options.url === undefined ? {} : { url: options.url }) };
+}
+
+async function remove(target: Target, out: Output, id: string, yes: boolean): Promise<void> {
+  const registry = registryOf(target);
+  if ((await registry.get(checkedId(id))) === undefined) throw noSuchEndpoint(id);
+  out.note(`Target: ${target.name}`);
+  await out.confirm(`Remove endpoint ${id}? Events still queued for it will be dead-lettered.`, yes);
+  const answer = await registry.remove(id);
+  if (answer === 'changed') throw failure(`Endpoint ${id} was changed by somebody else meanwhile; nothing was removed. Repeat the command.`);
+  out.result({ endpointId: id, removed: answer === 'removed' }, `Removed endpoint ${id}.`);
+}
+
+export function registryOf(target: Target): Registry {
+  return createDynamoDbRegistry(target.db, target.endpointsTable);
+}
+
+export function checkedId(id: string): string {
+  if (!idPattern.test(id)) throw usageError(`endpointId: must match [A-Za-z0-9_-]{1,128} (got ${JSON.stringify(id).slice(0, 140)})`);
+  return id;
+}
+
+export function noSuchEndpoint(id: string) {
+  return failure(`There is no endpoint ${id}. List them: sluice endpoint ls`);
+}

@@ -1,0 +1,86 @@
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import { CloudFormationClient, DescribeStacksCommand } from '@aws-sdk/client-cloudformation';
+import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
+import { SQSClient } from '@aws-sdk/client-sqs';
+import { outputs } from '../../lambdas/shared/limits/names.ts';
+import { failure, usageError } from './output.ts';
+
+/** The installation that a command works on. */
+export interface Target {
+  /** As shown before each write. */
+  readonly name: string;
+  readonly db: DynamoDBClient;
+  readonly sqs: SQSClient;
+  readonly endpointsTable: string;
+  readonly deliveriesTable: string;
+  readonly deliveryQueueUrl: string;
+  readonly deadLetterQueueUrl: string;
+}
+
+/** What a running local installation writes down, so that any SDK can drive it. */
+export interface LocalFile {
+  readonly v: 1;
+  readonly pid: number;
+  readonly region: string;
+  readonly endpoint: string;
+  readonly credentials: { readonly accessKeyId: string; readonly secretAccessKey: string };
+  readonly outputs: Readonly<Record<string, string>>;
+  readonly functions: Readonly<Record<string, string>>;
+  readonly caFile: string;
+}
+
+export const localFilePath = process.env['SLUICE_LOCAL_FILE'] ?? path.resolve(import.meta.dirname, '../../.sluice/local.json');
+
+/** `--stack`, else `$SLUICE_STACK`, else the local installation that is running. */
+export async function resolveTarget(options: { stack?: string; local?: boolean }): Promise<Target> {
+  if (options.stack !== undefined && options.local === true) throw usageError('Give --stack or --local, not both.');
+  const stack = options.local === true ? undefined : (options.stack ?? process.env['SLUICE_STACK']);
+  return stack === undefined || stack === '' ? localTarget() : stackTarget(stack);
+}
+
+function localTarget(): Target {
+  const file = readLocalFile();
+  if (file === undefined) {
+    throw failure('No local Sluice is running. Start one with `npm start`, or name a deployed stack with --stack NAME.');
+  }
+  const settings = { endpoint: file.endpoint, region: file.region, credentials: file.credentials };
+  return targetOf('local', new DynamoDBClient(settings), new SQSClient(settings), file.outputs);
+}
+
+/** The file of a local installation that is alive, if there is one. */
+export function readLocalFile(): LocalFile | undefined {
+  try {
+    const file = JSON.parse(readFileSync(localFilePath, 'utf8')) as LocalFile;
+    process.kill(file.pid, 0);
+    return file;
+  } catch {
+    return undefined;
+  }
+}
+
+async function stackTarget(stack: string): Promise<Target> {
+  const answer = await new CloudFormationClient({}).send(new DescribeStacksCommand({ StackName: stack })).catch((error: unknown) => {
+    throw failure(`Stack ${stack} cannot be read: ${error instanceof Error ? error.message : String(error)}`);
+  });
+  const list = answer.Stacks?.[0]?.Outputs ?? [];
+  const found = Object.fromEntries(list.flatMap((o) => (o.OutputKey === undefined ? [] : [[o.OutputKey, o.OutputValue ?? '']])));
+  return targetOf(`stack ${stack}`, new DynamoDBClient({}), new SQSClient({}), found);
+}
+
+function targetOf(name: string, db: DynamoDBClient, sqs: SQSClient, found: Readonly<Record<string, string>>): Target {
+  const value = (key: string) => {
+    const output = found[key];
+    if (output === undefined) throw failure(`${name} has no output ${key}: is it a Sluice stack?`);
+    return output;
+  };
+  return {
+    name,
+    db,
+    sqs,
+    endpointsTable: value(outputs.endpointsTable),
+    deliveriesTable: value(outputs.deliveriesTable),
+    deliveryQueueUrl: value(outputs.deliveryQueueUrl),
+    deadLetterQueueUrl: value(outputs.deadLetterQueueUrl),
+  };
+}

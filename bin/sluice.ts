@@ -1,0 +1,57 @@
+#!/usr/bin/env node
+import { Command, CommanderError } from 'commander';
+import { addDeliveryCommands } from './cli/delivery-commands.ts';
+import { addDlqCommands } from './cli/dlq-commands.ts';
+import { addEndpointCommands, type Run } from './cli/endpoint-commands.ts';
+import { CommandError, exit, Output } from './cli/output.ts';
+import { resolveTarget } from './cli/target.ts';
+
+const program = new Command('sluice')
+  .description('Operate webhook delivery: endpoints, deliveries and dead letters.')
+  .option('--stack <name>', 'a deployed stack (else $SLUICE_STACK, else the running local one)')
+  .option('--local', 'the local installation that `npm start` runs')
+  .option('--json', 'one JSON document on standard output')
+  .showHelpAfterError('(--help shows what is possible)')
+  .exitOverride()
+  .addHelpText('after', '\nExit codes: 0 done, 1 failed, 2 usage, 3 partly done (repeating is safe).');
+
+const run: Run = async (work) => {
+  const options = program.opts<{ stack?: string; local?: boolean; json?: boolean }>();
+  await work(await resolveTarget(options), new Output(options.json === true));
+};
+addEndpointCommands(program, run);
+addDeliveryCommands(program, run);
+addDlqCommands(program, run);
+acceptGlobalsEverywhere(program);
+
+try {
+  await program.parseAsync();
+} catch (error) {
+  process.exitCode = report(error);
+}
+
+/** `sluice endpoint ls --json` is what people type; commander would want it before the command. */
+function acceptGlobalsEverywhere(root: Command): void {
+  const visit = (command: Command) => {
+    for (const child of command.commands) {
+      child.exitOverride().showHelpAfterError('(--help shows what is possible)');
+      child.option('--stack <name>', 'see sluice --help').option('--local', 'see sluice --help').option('--json', 'see sluice --help');
+      child.hook('preAction', (_this, action) => {
+        for (const name of ['stack', 'local', 'json']) {
+          const value: unknown = action.opts<Record<string, unknown>>()[name];
+          if (value !== undefined) root.setOptionValue(name, value);
+        }
+      });
+      visit(child);
+    }
+  };
+  visit(root);
+}
+
+function report(error: unknown): number {
+  // Commander has written its own message; help and version end here too, with code 0.
+  if (error instanceof CommanderError) return error.exitCode === 0 ? exit.done : exit.usage;
+  const message = error instanceof Error ? error.message : String(error);
+  process.stderr.write(`sluice: ${message === '' ? String(error) : message}\n`);
+  return error instanceof CommandError ? error.code : exit.failed;
+}

@@ -1,0 +1,160 @@
+import {
+  GetItemCommand,
+  ScanCommand,
+  TransactionCanceledException,
+  TransactWriteItemsCommand,
+  type DynamoDBClient,
+  type TransactWriteItem,
+} from '@aws-sdk/client-dynamodb';
+import { marshall, unmarshall } from '@aws-sdk/util-dynamodb';
+import { removedCfg, type Lane } from '../core/lane.ts';
+import type { EndpointConfig } from '../limits/endpoint-schema.ts';
+import { records } from '../limits/numbers.ts';
+import type { Endpoint } from '../ports/index.ts';
+import { toEndpoint } from './dynamodb-endpoints.ts';
+import { sk, toLane } from './dynamodb-lane-item.ts';
+import { Expressions } from './expressions.ts';
+
+/** An endpoint as operators see it. */
+export interface Registered {
+  readonly endpoint: Endpoint;
+  readonly lane: Lane;
+}
+
+/** Where operators write endpoints: configuration and lane change together, in one transaction, or not at all. */
+export interface Registry {
+  get(endpointId: string): Promise<Registered | undefined>;
+  list(): Promise<Registered[]>;
+  /** `changed`: somebody else wrote the endpoint meanwhile; nothing was written. */
+  put(endpoint: Endpoint): Promise<'written' | 'changed'>;
+  remove(endpointId: string): Promise<'removed' | 'absent' | 'changed'>;
+}
+
+export function createDynamoDbRegistry(db: DynamoDBClient, table: string): Registry {
+  const key = (endpointId: string, sortKey: string) => ({ TableName: table, Key: marshall({ pk: endpointId, sk: sortKey }) });
+  const item = async (endpointId: string, sortKey: string) => {
+    const answer = await db.send(new GetItemCommand({ ...key(endpointId, sortKey), ConsistentRead: true }));
+    return answer.Item === undefined ? undefined : unmarshall(answer.Item);
+  };
+  const read = async (endpointId: string) => {
+    const [config, lane] = await Promise.all([item(endpointId, sk.config), item(endpointId, sk.lane)]);
+    return {
+      endpoint: config === undefined ? undefined : toEndpoint(config),
+      lane: lane === undefined ? undefined : toLane(lane),
+    };
+  };
+  const transact = async (members: TransactWriteItem[]): Promise<boolean> => {
+    try {
+      await db.send(new TransactWriteItemsCommand({ TransactItems: members }));
+      return true;
+    } catch (error) {
+      if (error instanceof TransactionCanceledException) return false;
+      throw error;
+    }
+  };
+
+  return {
+    async get(endpointId) {
+      const { endpoint, lane } = await read(endpointId);
+      return endpoint === undefined || lane === undefined ? undefined : { endpoint, lane };
+    },
+
+    async list() {
+      const configs = new Map<string, Endpoint>();
+      const lanes = new Map<string, Lane>();
+      let from: Record<string, unknown> | undefined;
+      do {
+        const page = await db.send(
+          new ScanCommand({ TableName: table, ConsistentRead: true, ...(from === undefined ? {} : { ExclusiveStartKey: marshall(from) }) }),
+        );
+        for (const raw of (page.Items ?? []).map((i) => unmarshall(i))) {
+          if (raw['sk'] === sk.config) configs.set(raw['pk'] as string, toEndpoint(raw));
+          if (raw['sk'] === sk.lane) lanes.set(raw['pk'] as string, toLane(raw));
+        }
+        from = page.LastEvaluatedKey === undefined ? undefined : unmarshall(page.LastEvaluatedKey);
+      } while (from !== undefined);
+      return [...configs].sort(([a], [b]) => (a < b ? -1 : 1)).flatMap(([id, endpoint]) => {
+        const lane = lanes.get(id);
+        return lane === undefined ? [] : [{ endpoint, lane }];
+      });
+    },
+
+    async put(endpoint) {
+      const { endpointId, maxInFlight } = endpoint.config;
+      const before = await read(endpointId);
+      const members = [
+        { Put: configPut(table, endpoint, before.endpoint?.version) },
+        { Update: { ...key(endpointId, sk.lane), ...laneUpdate(before.lane, endpoint.version, maxInFlight) } },
+      ];
+      return (await transact(members)) ? 'written' : 'changed';
+    },
+
+    async remove(endpointId) {
+      const before = await read(endpointId);
+      if (before.endpoint === undefined || before.lane === undefined) return 'absent';
+      const config = new Expressions();
+      const lane = new Expressions();
+      // The lane stays, marked: leases and claims in it are still somebody's.
+      const done = await transact([
+        {
+          Delete: {
+            ...key(endpointId, sk.config),
+            ConditionExpression: `${config.name('version')} = ${config.value(before.endpoint.version)}`,
+            ...config.attributes(),
+          },
+        },
+        {
+          Update: {
+            ...key(endpointId, sk.lane),
+            UpdateExpression: `SET ${lane.name('cfg')} = ${lane.value(removedCfg)}`,
+            ConditionExpression: `${lane.name('cfg')} = ${lane.value(before.endpoint.version)}`,
+            ...lane.attributes(),
+          },
+        },
+      ]);
+      return done ? 'removed' : 'changed';
+    },
+  };
+}
+
+function configPut(table: string, endpoint: Endpoint, before: string | undefined) {
+  const x = new Expressions();
+  const condition = before === undefined
+    ? `attribute_not_exists(${x.name('pk')})`
+    : `${x.name('version')} = ${x.value(before)}`;
+  const item: { pk: string; sk: string; v: number; version: string; config: EndpointConfig; secrets: readonly string[] } = {
+    pk: endpoint.config.endpointId,
+    sk: sk.config,
+    v: records.version,
+    version: endpoint.version,
+    config: endpoint.config,
+    secrets: endpoint.secrets,
+  };
+  return {
+    TableName: table,
+    Item: marshall(item, { removeUndefinedValues: true }),
+    ConditionExpression: condition,
+    ...x.attributes(),
+  };
+}
+
+/** The lane's half of a put: slots in flight stay counted, so only the difference in size moves `avail`. */
+function laneUpdate(before: Lane | undefined, cfg: string, slots: number) {
+  const x = new Expressions();
+  const set = (name: string, value: unknown) => `${x.name(name)} = ${x.value(value)}`;
+  if (before === undefined) {
+    const fresh = { v: records.version, slots, avail: slots, cfg, leases: {}, claims: {}, failures: 0 };
+    return {
+      UpdateExpression: `SET ${Object.entries(fresh).map(([name, value]) => set(name, value)).join(', ')}`,
+      ConditionExpression: `attribute_not_exists(${x.name('pk')})`,
+      ...x.attributes(),
+    };
+  }
+  const avail = x.name('avail');
+  const sets = [set('slots', slots), set('cfg', cfg), `${avail} = ${avail} + ${x.value(slots - before.slots)}`];
+  return {
+    UpdateExpression: `SET ${sets.join(', ')}`,
+    ConditionExpression: `${x.name('cfg')} = ${x.value(before.cfg)} AND ${x.name('slots')} = ${x.value(before.slots)}`,
+    ...x.attributes(),
+  };
+}

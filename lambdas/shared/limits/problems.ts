@@ -1,0 +1,33 @@
+/** One thing that is wrong with an input: which field, what it was, what was allowed. */
+export interface Problem {
+  readonly field: string;
+  readonly value: unknown;
+  readonly bound: string;
+}
+
+interface Issue {
+  readonly code?: string;
+  readonly path: readonly PropertyKey[];
+  readonly message: string;
+  readonly keys?: readonly string[];
+}
+
+/** Turns schema issues into problems, taking each value from the input; an unknown key is a field of its own. */
+export function problemsOf(issues: readonly Issue[], input: unknown): Problem[] {
+  return issues.flatMap((issue): Problem[] => {
+    const path = issue.path.map(String);
+    if (issue.code === 'unrecognized_keys' && issue.keys !== undefined) {
+      return issue.keys.map((key) => ({ field: [...path, key].join('.'), value: at(input, [...path, key]), bound: 'unknown key' }));
+    }
+    return [{ field: path.join('.'), value: at(input, path), bound: issue.message }];
+  });
+}
+
+export function formatProblem(problem: Problem): string {
+  const text = problem.value === undefined ? '' : ` (got ${JSON.stringify(problem.value).slice(0, 80)})`;
+  return `${problem.field === '' ? 'document' : problem.field}: ${problem.bound}${text}`;
+}
+
+function at(input: unknown, path: readonly string[]): unknown {
+  return path.reduce<unknown>((value, key) => (typeof value === 'object' && value !== null ? (value as Record<string, unknown>)[key] : undefined), input);
+}
