@@ -38,7 +38,7 @@ export default tseslint.config(
   {
     files: ['lambdas/shared/core/**/*.ts', 'lambdas/shared/limits/**/*.ts'],
     rules: {
-      'no-restricted-globals': ['error', ...ambientInCore],
+      'no-restricted-globals': ['error', { globals: ambientInCore, checkGlobalObject: true }],
       'no-restricted-properties': ['error', { object: 'Math', property: 'random', message: 'take randomness as an argument' }],
       'no-restricted-imports': [
         'error',

@@ -1,14 +1,17 @@
 import { aws, putBack } from '../limits/numbers.ts';
 
 /**
- * Seconds for which a message that could not be tried now stays invisible (L4). Jittered between 1 s and 60 s; from the
- * 5th receive the ceiling doubles up to an hour, so that a day of outage costs few receives. `random` is in [0, 1).
+ * Seconds for which a message that could not be tried now stays invisible (L4). Jittered under a ceiling that rises with
+ * the receives: a few seconds at first, for a lane is rarely full for long, a minute by the 4th, then doubling up to an
+ * hour, so that a day of outage costs few of them. `random` is in [0, 1).
  */
 export function putBackS(receiveCount: number, random: number): number {
-  const doublings = Math.min(16, Math.max(0, receiveCount - putBack.doublesFromReceive + 1));
-  const ceilingS = Math.min(putBack.doublingCapS, putBack.maxS * 2 ** doublings);
-  // From the 5th receive the lower half is cut off: full jitter would halve what the doubling is for.
-  const floorS = doublings === 0 ? putBack.minS : ceilingS / 2;
+  const nth = Number.isFinite(receiveCount) ? Math.max(1, Math.floor(receiveCount)) : 1;
+  const early = putBack.earlyCeilingsS[nth - 1];
+  const doublings = Math.min(16, nth - putBack.earlyCeilingsS.length);
+  const ceilingS = early ?? Math.min(putBack.doublingCapS, putBack.maxS * 2 ** doublings);
+  // Past the early ones the lower half is cut off: full jitter would halve what the doubling is for.
+  const floorS = early === undefined ? ceilingS / 2 : putBack.minS;
   return Math.round(floorS + random * (ceilingS - floorS));
 }
 

@@ -100,11 +100,11 @@ export const retry = {
 
 /** How a message waits in its queue. */
 export const putBack = {
-  /** A shed, early or throttled message comes back within this time, jittered (L4). */
-  maxS: 60,
   minS: 1,
-  /** From this receive on the wait doubles, up to `doublingCapS`: a day of outage then costs about 33 receives. */
-  doublesFromReceive: 5,
+  /** Longest wait of the first receives, jittered (L4). */
+  earlyCeilingsS: [5, 15, 30, 60],
+  /** From the 5th receive on the ceiling doubles from here up to `doublingCapS`: a day of outage costs about 40 receives. */
+  maxS: 60,
   doublingCapS: 3_600,
   /** After a live claim of another worker expires, the message is looked at again this much later. */
   afterClaimMs: 5_000,

@@ -1,0 +1,28 @@
+import { CfnOutput, Stack, type StackProps } from 'aws-cdk-lib';
+import type { Construct } from 'constructs';
+import { outputs } from '../lambdas/shared/limits/names.ts';
+import type { StageConfig } from './stage-config.ts';
+import { WebhookDelivery } from './webhook-delivery.ts';
+
+/** Properties of SluiceStack. */
+export interface SluiceStackProps extends StackProps {
+  stage: StageConfig;
+}
+
+/** The stack that `cdk deploy` deploys: the construct, and the outputs by which the CLI finds an installation. */
+export class SluiceStack extends Stack {
+  constructor(scope: Construct, id: string, { stage, ...props }: SluiceStackProps) {
+    super(scope, id, { terminationProtection: stage.name !== 'local', ...props });
+    const { queues, tables, deliver } = new WebhookDelivery(this, 'Webhooks', { stage });
+    const values: Record<keyof typeof outputs, string> = {
+      deliveryQueueUrl: queues.delivery.queueUrl,
+      deadLetterQueueUrl: queues.deadLetter.queueUrl,
+      faultQueueUrl: queues.fault.queueUrl,
+      drainQueueUrl: queues.drain.queueUrl,
+      endpointsTable: tables.endpoints.tableName,
+      deliveriesTable: tables.deliveries.tableName,
+      deliverFunction: deliver.function.functionName,
+    };
+    for (const key of Object.keys(values) as (keyof typeof values)[]) new CfnOutput(this, outputs[key], { value: values[key] });
+  }
+}

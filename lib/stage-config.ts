@@ -1,0 +1,127 @@
+/**
+ * Configuration of one stage: defaults from lambdas/shared/limits, overrides from the caller, refused where it is written.
+ * The shape is strict, so a misspelt key is an error and not a silent default.
+ */
+import { z } from 'zod';
+import { aws, budgets, deliver, faultQueue, message, queues } from '../lambdas/shared/limits/numbers.ts';
+import { checkStage, type StageNumbers, type Violation } from '../lambdas/shared/limits/relations.ts';
+
+const positive = z.number().int().positive();
+const nonNegative = z.number().int().nonnegative();
+
+const overridesSchema = z.strictObject({
+  deliver: z
+    .strictObject({
+      timeoutS: positive,
+      memoryMb: positive,
+      batchSize: positive,
+      batchingWindowS: nonNegative,
+      maxConcurrency: positive,
+    })
+    .partial()
+    .optional(),
+  budgetsMs: z
+    .strictObject({ connection: positive, setup: positive, write: positive, read: positive, total: positive })
+    .partial()
+    .optional(),
+  deliveryQueue: z
+    .strictObject({ visibilityTimeoutS: positive, retentionS: positive, maxReceiveCount: nonNegative, maxMessageBytes: positive })
+    .partial()
+    .optional(),
+  deadLetterQueue: z.strictObject({ retentionS: positive, maxMessageBytes: positive }).partial().optional(),
+  faultQueue: z.strictObject({ retentionS: positive, maxMessageBytes: positive }).partial().optional(),
+  drainQueue: z.strictObject({ retentionS: positive }).partial().optional(),
+  egressAllow: z.array(z.string()).optional(),
+});
+
+const nameSchema = z.string().regex(/^[a-z][a-z0-9-]{0,31}$/, 'a stage name is 1 to 32 of a-z, 0-9 and -, and begins with a letter');
+
+/** What a stage may set; each key left out takes the default of lambdas/shared/limits/numbers.ts. */
+export type StageOverrides = z.input<typeof overridesSchema>;
+
+/** A complete stage. `name` is `aws` unless the caller says otherwise; only `local` may be destroyed with its data. */
+export interface StageConfig extends StageNumbers {
+  deliver: StageNumbers['deliver'] & { memoryMb: number };
+}
+
+/** Thrown at synth; the message holds every violation, one a line. */
+export class StageConfigError extends Error {
+  override readonly name = 'StageConfigError';
+  readonly violations: readonly Violation[];
+
+  constructor(stageName: string, violations: readonly Violation[]) {
+    super([`Stage "${stageName}" is refused:`, ...violations.map((violation) => `  ${violation.message}`)].join('\n'));
+    this.violations = violations;
+  }
+}
+
+/**
+ * Completes and checks a stage.
+ * @param name `aws` by default; `local` for the embedded AWS.
+ * @param overrides unknown keys are refused.
+ * @throws StageConfigError with all violations, of shape or of relation.
+ */
+export function resolveStage(name = 'aws', overrides: unknown = {}): StageConfig {
+  const shapeErrors = [...shapeViolations('stage', nameSchema, name), ...shapeViolations('stageConfig', overridesSchema, overrides)];
+  if (shapeErrors.length > 0) throw new StageConfigError(name, shapeErrors);
+  const stage = withDefaults(name, overridesSchema.parse(overrides));
+  assertStage(stage);
+  return stage;
+}
+
+/** @throws StageConfigError if a relation between the stage's numbers does not hold. */
+export function assertStage(stage: StageConfig): void {
+  const violations = checkStage(stage);
+  if (violations.length > 0) throw new StageConfigError(stage.name, violations);
+}
+
+function shapeViolations(root: string, schema: z.ZodType, value: unknown): Violation[] {
+  const result = schema.safeParse(value);
+  if (result.success) return [];
+  return result.error.issues.map((issue) => {
+    const field = [root, ...issue.path].join('.');
+    return { field, value: typeof value === 'string' ? value : JSON.stringify(value), bound: issue.code, message: `${field}: ${issue.message}` };
+  });
+}
+
+/** A key given as undefined would otherwise erase its default. */
+function merged<T extends object>(defaults: T, overrides: { [K in keyof T]?: T[K] | undefined } = {}): T {
+  return { ...defaults, ...Object.fromEntries(Object.entries(overrides).filter(([, value]) => value !== undefined)) };
+}
+
+function withDefaults(name: string, overrides: z.output<typeof overridesSchema>): StageConfig {
+  const { settleMarginMs, admitMarginMs, ...settable } = deliver;
+  const deliverConfig = { ...merged<Record<keyof typeof settable, number>>(settable, overrides.deliver), settleMarginMs, admitMarginMs };
+  return {
+    name,
+    deliver: deliverConfig,
+    budgetsMs: merged(defaultBudgetsMs, overrides.budgetsMs),
+    deliveryQueue: merged<StageConfig['deliveryQueue']>(
+      {
+        visibilityTimeoutS: aws.visibilityPerTimeout * deliverConfig.timeoutS + deliverConfig.batchingWindowS,
+        retentionS: queues.deliveryRetentionS,
+        maxReceiveCount: queues.maxReceiveCount,
+        maxMessageBytes: message.maxBytes,
+      },
+      overrides.deliveryQueue,
+    ),
+    deadLetterQueue: merged<StageConfig['deadLetterQueue']>(
+      { retentionS: queues.deadLetterRetentionS, maxMessageBytes: queues.deadLetterMaxBytes },
+      overrides.deadLetterQueue,
+    ),
+    faultQueue: merged<StageConfig['faultQueue']>(
+      { retentionS: queues.faultRetentionS, maxMessageBytes: faultQueue.maxBytes },
+      overrides.faultQueue,
+    ),
+    drainQueue: merged<StageConfig['drainQueue']>({ retentionS: queues.drainRetentionS }, overrides.drainQueue),
+    egressAllow: overrides.egressAllow ?? [],
+  };
+}
+
+const defaultBudgetsMs: StageConfig['budgetsMs'] = {
+  connection: budgets.connectionMs,
+  setup: budgets.setupMs,
+  write: budgets.writeMs,
+  read: budgets.readMs,
+  total: budgets.totalMs,
+};

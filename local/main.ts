@@ -1,0 +1,76 @@
+/** `npm start`: the embedded AWS with what would be deployed in it, and a demo with three customers. */
+import { mkdirSync } from 'node:fs';
+import path from 'node:path';
+import { parseArgs } from 'node:util';
+import { createAuthority } from './authority.ts';
+import { addControlRoutes } from './control.ts';
+import { startDemo } from './demo.ts';
+import { startEmbeddedAws } from './embedded-aws.ts';
+import { runningPid } from './running.ts';
+
+const help = `Usage: npm start -- [options]
+
+Runs the stack that \`cdk deploy\` would deploy, on this machine, and shows a demo with three customers.
+Nothing leaves this machine. Ctrl-C stops everything.
+
+  --once               play the demo to its end, check it, and exit (0 if every event ended as promised)
+  --no-demo            only the stack: drive it with \`npx sluice\` or any AWS SDK (see .sluice/local.json)
+  --data DIR           keep queues, tables and the clock in DIR over restarts
+  --state-dir DIR      logs, synthesised app and local.json go here (default .sluice)
+  --port N             port of the AWS endpoint (default: any free one)
+  --concurrency N      environments of a function at once (default 4)
+  --stage-config JSON  overrides of the stage, as \`cdk deploy -c stageConfig=\` takes them
+  --help               this text`;
+
+const { values } = parseArgs({
+  options: {
+    once: { type: 'boolean', default: false },
+    'no-demo': { type: 'boolean', default: false },
+    data: { type: 'string' },
+    'state-dir': { type: 'string', default: path.resolve(import.meta.dirname, '../.sluice') },
+    port: { type: 'string' },
+    concurrency: { type: 'string', default: '4' },
+    'stage-config': { type: 'string' },
+    help: { type: 'boolean', default: false },
+  },
+});
+
+if (values.help) console.log(help);
+else await main();
+
+async function main(): Promise<void> {
+  const stateDir = path.resolve(values['state-dir']);
+  const other = runningPid(stateDir);
+  if (other !== undefined) {
+    console.error(`A local Sluice is running already (process ${other}, ${stateDir}). Stop it, or give --state-dir.`);
+    process.exit(1);
+  }
+  mkdirSync(stateDir, { recursive: true });
+  const authority = await createAuthority(path.join(stateDir, 'ca.pem'));
+  const embedded = await startEmbeddedAws({
+    stateDir,
+    dataDir: values.data === undefined ? undefined : path.resolve(values.data),
+    port: values.port === undefined ? undefined : wholeNumber('port', values.port, 0, 65_535),
+    concurrency: wholeNumber('concurrency', values.concurrency, 1, 64),
+    caFile: authority.caFile,
+    stageConfig: values['stage-config'] === undefined ? undefined : (JSON.parse(values['stage-config']) as Record<string, unknown>),
+  });
+  addControlRoutes(embedded);
+
+  const demo = values['no-demo'] ? undefined : await startDemo(embedded, authority, { once: values.once, stateDir });
+  const stop = async (code: number): Promise<never> => {
+    await demo?.stop();
+    await embedded.stop();
+    process.exit(code);
+  };
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => void stop(0));
+  if (demo === undefined) console.log(JSON.stringify({ ready: true, endpoint: embedded.wire.endpoint }));
+  else if (values.once) await stop((await demo.finished) ? 0 : 1);
+}
+
+function wholeNumber(name: string, text: string, min: number, max: number): number {
+  const value = Number(text);
+  if (Number.isInteger(value) && value >= min && value <= max) return value;
+  console.error(`--${name}: must be a whole number from ${min} to ${max} (got ${text})`);
+  return process.exit(2);
+}

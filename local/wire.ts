@@ -1,0 +1,256 @@
+/** The one endpoint of the embedded AWS: every SDK of the installation talks to it, and it notes every call. */
+import { randomUUID } from 'node:crypto';
+import http from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { CallLog, type NewCallEntry } from './call-log.ts';
+import { type Access, dynamoDbAccess, schedulerAccess, sqsAccess } from './call-resources.ts';
+import type { SteerableClock } from './clock.ts';
+import { AwsError, type Emulator, type JsonObject, account } from './emulator.ts';
+import { meter } from './metering.ts';
+import type { Scheduler } from './scheduler.ts';
+
+/** Larger than any request of the services behind it; DynamoDB's BatchWriteItem takes 16 MB. */
+const maxRequestBytes = 17 * 1024 * 1024;
+/** Longer than an SDK keeps an idle socket, so that the client is the one that closes it. */
+const keepAliveMs = 120_000;
+
+export interface RouteRequest {
+  url: URL;
+  headers: http.IncomingHttpHeaders;
+  /** Aborted when the caller has gone. */
+  signal: AbortSignal;
+}
+
+/** Answers a control route with JSON; what it throws becomes an error answer. */
+export type RouteHandler = (body: unknown, request: RouteRequest) => unknown;
+
+export interface WireOptions {
+  port?: number;
+  dynamodb: Emulator;
+  sqs: Emulator;
+  scheduler: Scheduler;
+  clock: Pick<SteerableClock, 'nowMs'>;
+}
+
+export interface Wire {
+  /** Value of AWS_ENDPOINT_URL, without a slash at its end. */
+  endpoint: string;
+  calls: CallLog;
+  route(method: string, path: string, handler: RouteHandler): void;
+  /** Ends long polls at once. The emulators behind the wire are closed by whoever started them. */
+  close(): Promise<void>;
+}
+
+interface Answer {
+  status: number;
+  headers: Record<string, string>;
+  body: string;
+}
+
+/** One request to a service: how to run it, what to note, and how to say what happened. */
+interface Exchange {
+  service: string;
+  operation: string;
+  accesses: Access[];
+  run(signal: AbortSignal): Promise<{ body: JsonObject; capacityUnits?: Record<string, number> }>;
+  refuse(error: AwsError): Answer;
+}
+
+const amzJson = { 'content-type': 'application/x-amz-json-1.0' };
+const json = { 'content-type': 'application/json' };
+
+const refuseJsonRpc = (namespace: string) => (error: AwsError): Answer => ({
+  status: error.status,
+  headers: { ...amzJson, ...(error.details.queryCode ? { 'x-amzn-query-error': `${error.details.queryCode};Sender` } : {}) },
+  body: JSON.stringify({ __type: `${namespace}#${error.code}`, message: error.message, ...error.details.body }),
+});
+
+const refuseRest = (error: AwsError): Answer => ({
+  status: error.status,
+  headers: { ...json, 'x-amzn-errortype': error.code },
+  body: JSON.stringify({ Message: error.message }),
+});
+
+/** Puts the wire's own address into the queue URLs of an answer: with only an endpoint set, SDKs send to the host inside QueueUrl. */
+function withQueueUrls(answer: JsonObject, endpoint: string): JsonObject {
+  const absolute = (path: string) => `${endpoint}/${account}${path}`;
+  const result = { ...answer };
+  if (typeof answer['QueueUrl'] === 'string') result['QueueUrl'] = absolute(answer['QueueUrl']);
+  for (const name of ['QueueUrls', 'queueUrls']) {
+    if (Array.isArray(answer[name])) result[name] = (answer[name] as string[]).map(absolute);
+  }
+  return result;
+}
+
+function parseJson(body: Buffer): JsonObject {
+  if (body.length === 0) return {};
+  try {
+    return JSON.parse(body.toString()) as JsonObject;
+  } catch {
+    throw new AwsError('SerializationException', 'The request is not valid JSON');
+  }
+}
+
+async function readBody(request: http.IncomingMessage): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    bytes += chunk.length;
+    if (bytes > maxRequestBytes) throw new AwsError('RequestEntityTooLarge', 'The request is too large', { status: 413 });
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
+}
+
+/** Access key id of a signed request: each function has its own, so the log can tell them apart. */
+function callerOf(request: http.IncomingMessage): string {
+  return /Credential=([^/,\s]+)\//.exec(request.headers.authorization ?? '')?.[1] ?? 'anonymous';
+}
+
+class WireServer {
+  readonly calls = new CallLog();
+  endpoint = '';
+  private readonly routes = new Map<string, RouteHandler>();
+  private readonly closing = new AbortController();
+  private readonly options: WireOptions;
+  readonly server: http.Server;
+
+  constructor(options: WireOptions) {
+    this.options = options;
+    this.server = http.createServer((request, response) => void this.serve(request, response));
+    this.server.keepAliveTimeout = keepAliveMs;
+  }
+
+  route(method: string, path: string, handler: RouteHandler): void {
+    this.routes.set(`${method} ${path}`, handler);
+  }
+
+  private async serve(request: http.IncomingMessage, response: http.ServerResponse): Promise<void> {
+    const gone = new AbortController();
+    response.once('close', () => gone.abort());
+    const abort = () => gone.abort();
+    this.closing.signal.addEventListener('abort', abort, { once: true });
+    try {
+      const answer = await this.answer(request, gone.signal);
+      if (response.destroyed) return;
+      const date = new Date(this.options.clock.nowMs()).toUTCString();
+      response.writeHead(answer.status, { date, 'x-amzn-requestid': randomUUID(), ...answer.headers, 'content-length': Buffer.byteLength(answer.body) });
+      response.end(answer.body);
+    } catch {
+      // The request broke off half way: there is nobody to answer.
+      response.destroy();
+    } finally {
+      this.closing.signal.removeEventListener('abort', abort);
+    }
+  }
+
+  private async answer(request: http.IncomingMessage, signal: AbortSignal): Promise<Answer> {
+    const url = new URL(request.url ?? '/', this.endpoint);
+    const body = await readBody(request);
+    const route = this.routes.get(`${request.method} ${url.pathname}`);
+    if (route) return answerRoute(route, body, { url, headers: request.headers, signal });
+    let exchange: Exchange | undefined;
+    try {
+      exchange = this.exchangeOf(request, url, parseJson(body));
+    } catch (error) {
+      return refuseJsonRpc('com.amazon.coral.service')(error as AwsError);
+    }
+    if (!exchange) return refuseRest(new AwsError('UnknownOperationException', `${request.method} ${url.pathname}`, { status: 404 }));
+    return this.perform(exchange, callerOf(request), body.length, signal);
+  }
+
+  private exchangeOf(request: http.IncomingMessage, url: URL, input: JsonObject): Exchange | undefined {
+    const [prefix, operation] = String(request.headers['x-amz-target'] ?? '').split('.');
+    const { dynamodb, sqs, scheduler } = this.options;
+    if (prefix === 'DynamoDB_20120810' && operation) {
+      return {
+        service: 'dynamodb', operation, accesses: dynamoDbAccess(operation, input),
+        run: () => meter(dynamodb, operation, input),
+        refuse: refuseJsonRpc('com.amazonaws.dynamodb.v20120810'),
+      };
+    }
+    if (prefix === 'AmazonSQS' && operation) {
+      return {
+        service: 'sqs', operation, accesses: sqsAccess(operation, input),
+        run: async (signal) => ({ body: withQueueUrls(await sqs.call(operation, input, { signal }), this.endpoint) }),
+        refuse: refuseJsonRpc('com.amazonaws.sqs'),
+      };
+    }
+    const schedule = schedulerAccess(request.method ?? '', url, input);
+    return schedule && {
+      service: 'scheduler', operation: schedule.operation, accesses: [schedule.access],
+      run: () => Promise.resolve().then(() => ({ body: scheduler.handle({ method: request.method ?? '', url, body: input }) })),
+      refuse: refuseRest,
+    };
+  }
+
+  private async perform(exchange: Exchange, caller: string, requestBytes: number, signal: AbortSignal): Promise<Answer> {
+    const startMs = performance.now();
+    let outcome = 'ok';
+    let capacityUnits: Record<string, number> | undefined;
+    let answer: Answer;
+    try {
+      const result = await exchange.run(signal);
+      capacityUnits = result.capacityUnits;
+      answer = { status: 200, headers: exchange.service === 'scheduler' ? json : amzJson, body: JSON.stringify(result.body) };
+    } catch (thrown) {
+      const error = thrown instanceof AwsError ? thrown : new AwsError('InternalServerError', String(thrown), { status: 500 });
+      outcome = error.code;
+      capacityUnits = error.details.capacityUnits;
+      answer = exchange.refuse(error);
+    }
+    const common = { caller, service: exchange.service, operation: exchange.operation, outcome };
+    const times = { atMs: this.options.clock.nowMs(), durationMs: performance.now() - startMs };
+    this.calls.record(...entriesOf(exchange.accesses, { ...common, ...times }, requestBytes, answer, capacityUnits));
+    return answer;
+  }
+
+  async close(): Promise<void> {
+    this.closing.abort();
+    const closed = new Promise<void>((resolve) => this.server.close(() => resolve()));
+    // A turn for the answers of the polls that just ended; then idle sockets go, which would otherwise hold the server open.
+    await new Promise((resolve) => setImmediate(resolve));
+    this.server.closeAllConnections();
+    await closed;
+  }
+}
+
+type CommonEntry = Pick<NewCallEntry, 'caller' | 'service' | 'operation' | 'outcome' | 'atMs' | 'durationMs'>;
+
+/** One entry for each resource; sizes on the first, units on the first of each table, so that sums stay true. */
+function entriesOf(
+  accesses: Access[],
+  common: CommonEntry,
+  requestBytes: number,
+  answer: Answer,
+  capacityUnits: Record<string, number> | undefined,
+): NewCallEntry[] {
+  const unitsLeft = new Map(Object.entries(capacityUnits ?? {}));
+  return accesses.map(({ action, resource, table }, i) => {
+    const units = table === undefined ? undefined : unitsLeft.get(table);
+    if (table !== undefined) unitsLeft.delete(table);
+    const sizes = i === 0 ? { requestBytes, responseBytes: Buffer.byteLength(answer.body) } : { requestBytes: 0 };
+    return { ...common, action, resource, ...sizes, ...(units === undefined ? {} : { capacityUnits: units }) };
+  });
+}
+
+async function answerRoute(handler: RouteHandler, body: Buffer, request: RouteRequest): Promise<Answer> {
+  try {
+    const result = await handler(parseJson(body), request);
+    return { status: 200, headers: json, body: JSON.stringify(result ?? {}) };
+  } catch (error) {
+    if (error instanceof AwsError) return refuseRest(error);
+    return { status: 500, headers: json, body: JSON.stringify({ Message: String(error) }) };
+  }
+}
+
+/** Starts the endpoint on loopback, on any free port unless one is given. */
+export async function startWire(options: WireOptions): Promise<Wire> {
+  const wire = new WireServer(options);
+  await new Promise<void>((resolve, reject) => {
+    wire.server.once('error', reject);
+    wire.server.listen(options.port ?? 0, '127.0.0.1', resolve);
+  });
+  wire.endpoint = `http://127.0.0.1:${(wire.server.address() as AddressInfo).port}`;
+  return wire;
+}

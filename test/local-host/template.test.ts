@@ -1,0 +1,85 @@
+import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { readTemplate, type StackSpec, synthesize } from '../../local/template.ts';
+
+const outDir = mkdtempSync(path.join(tmpdir(), 'sluice-synth-'));
+const endpoint = 'http://127.0.0.1:9324';
+let stack: StackSpec;
+
+beforeAll(async () => {
+  await synthesize(outDir, { stackName: 'Trial', context: { stage: 'local', stageConfig: { egressAllow: ['127.0.0.0/8'] } } });
+  stack = readTemplate(outDir, 'Trial', { endpoint });
+});
+
+afterAll(() => rmSync(outDir, { recursive: true }));
+
+const queueNamed = (part: string) => stack.queues.find(({ name }) => name.includes(part));
+
+describe('readTemplate', () => {
+  it('orders queues by redrive and resolves its targets', () => {
+    const names = stack.queues.map(({ name }) => name);
+    const [deadLetter, fault, delivery] = [queueNamed('DeadLetter'), queueNamed('Fault'), queueNamed('Delivery')];
+    expect(names.indexOf(deadLetter?.name ?? '')).toBeLessThan(names.indexOf(fault?.name ?? ''));
+    expect(names.indexOf(fault?.name ?? '')).toBeLessThan(names.indexOf(delivery?.name ?? ''));
+    expect(delivery?.attributes).toMatchObject({ VisibilityTimeout: '180', MessageRetentionPeriod: '864000', MaximumMessageSize: '262144' });
+    expect(JSON.parse(delivery?.attributes['RedrivePolicy'] ?? '')).toEqual({ deadLetterTargetArn: fault?.arn, maxReceiveCount: 100 });
+    expect(delivery?.url).toBe(`${endpoint}/000000000000/${delivery?.name}`);
+  });
+
+  it('gives tables as CreateTable takes them', () => {
+    const deliveries = stack.tables.find(({ name }) => name.includes('Deliveries'));
+    expect(deliveries).toMatchObject({
+      ttlAttribute: 'ttlEpochS',
+      createTable: { TableName: deliveries?.name, BillingMode: 'PAY_PER_REQUEST', GlobalSecondaryIndexes: [{ IndexName: 'attention' }] },
+    });
+    expect(stack.tables.find(({ name }) => name.includes('Endpoints'))?.createTable.KeySchema).toHaveLength(2);
+  });
+
+  it('resolves the environment, the bundle and the role of the function', () => {
+    const [deliver] = stack.functions;
+    expect(deliver).toMatchObject({ handler: 'index.handler', runtime: 'nodejs24.x', timeoutS: 30, memoryMb: 512 });
+    expect(deliver?.env).toMatchObject({ SLUICE_DELIVERY_QUEUE_URL: queueNamed('Delivery')?.url, SLUICE_EGRESS_ALLOW: '127.0.0.0/8' });
+    expect(readdirSync(deliver?.assetDir ?? '').sort()).toEqual(['index.mjs', 'index.mjs.map']);
+    expect(stack.roles.map(({ name }) => name)).toEqual([deliver?.roleName]);
+  });
+
+  it('connects the event source to the queue and the function', () => {
+    expect(stack.eventSources).toEqual([
+      {
+        logicalId: 'WebhooksDeliverSourceB8D3AA4B',
+        queueArn: queueNamed('Delivery')?.arn,
+        functionName: stack.functions[0]?.name,
+        batchSize: 10,
+        windowS: 0,
+        maxConcurrency: 20,
+        reportBatchItemFailures: true,
+        enabled: true,
+      },
+    ]);
+  });
+
+  it('leaves nothing unresolved, also not in policies and outputs', () => {
+    expect(JSON.stringify(stack)).not.toMatch(/Fn::|"Ref"|\$\{|\[object/);
+    const resources = stack.roles.flatMap(({ statements }) => statements.flatMap((statement) => statement.resources));
+    expect(resources).toHaveLength(5);
+    expect(resources.every((resource) => resource.startsWith('arn:aws:'))).toBe(true);
+    expect(stack.outputs['FaultQueueUrl']).toBe(queueNamed('Fault')?.url);
+  });
+});
+
+describe('a refused stage', () => {
+  it('ends with its violations, without a stack trace and without an assembly', async () => {
+    const emptyDir = path.join(outDir, 'refused');
+    const refused = synthesize(emptyDir, { stackName: 'Trial', context: { stageConfig: '{"deliver":{"timeoutS":10},"egressAllow":["10.0.0.0/8"]}' } });
+    const text = await refused.then(
+      () => '',
+      (error: unknown) => String(error),
+    );
+    expect(text).toContain('deliver.timeoutS 10 is too short: connection 2000 + ');
+    expect(text).toContain('egressAllow 10.0.0.0/8 covers private addresses');
+    expect(text).not.toMatch(/\n\s+at /);
+    expect(existsSync(path.join(emptyDir, 'manifest.json'))).toBe(false);
+  });
+});
