@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import selfsigned from 'selfsigned';
 
@@ -12,7 +13,8 @@ export interface Authority {
 /** Makes both and writes the authority's certificate to `caFile`; its key is never written anywhere. */
 export async function createAuthority(caFile: string): Promise<Authority> {
   const common = { keyType: 'ec', curve: 'P-256', algorithm: 'sha256' } as const;
-  const ca = await selfsigned.generate([{ name: 'commonName', value: 'Sluice local CA' }], {
+  // OpenSSL looks an issuer up by its name: two authorities of one name in a trust file would hide each other.
+  const ca = await selfsigned.generate([{ name: 'commonName', value: `Sluice local CA ${randomUUID()}` }], {
     ...common,
     extensions: [
       { name: 'basicConstraints', cA: true, critical: true },
@@ -28,6 +30,6 @@ export async function createAuthority(caFile: string): Promise<Authority> {
       { name: 'extKeyUsage', serverAuth: true },
     ],
   });
-  writeFileSync(caFile, ca.cert);
+  writeFileSync(caFile, `${ca.cert.trimEnd()}\n`);
   return { caFile, ca: ca.cert, key: leaf.private, cert: leaf.cert };
 }

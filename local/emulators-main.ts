@@ -47,7 +47,10 @@ wire.route('POST', '/_sluice/ttl-sweep', async () => ({ deleted: await dynamodb.
 wire.route('GET', '/_sluice/invocations', () => invocations);
 wire.route('GET', '/_sluice/calls', (_body, { url }) => wire.calls.since(Number(url.searchParams.get('since') ?? 0)));
 
+let isStopping = false;
 async function stop(): Promise<void> {
+  if (isStopping) return;
+  isStopping = true;
   await wire.close();
   await Promise.all([dynamodb.close(), sqs.close(), scheduler.close()]);
   process.exit(0);

@@ -1,5 +1,5 @@
 /** `npm start`: the embedded AWS with what would be deployed in it, and a demo with three customers. */
-import { mkdirSync } from 'node:fs';
+import { appendFileSync, mkdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { createAuthority } from './authority.ts';
@@ -19,6 +19,7 @@ Nothing leaves this machine. Ctrl-C stops everything.
   --state-dir DIR      logs, synthesised app and local.json go here (default .sluice)
   --port N             port of the AWS endpoint (default: any free one)
   --concurrency N      environments of a function at once (default 4)
+  --trust-ca FILE      certificate authority (PEM) that the functions trust too, for a consumer of your own
   --stage-config JSON  overrides of the stage, as \`cdk deploy -c stageConfig=\` takes them
   --help               this text`;
 
@@ -31,6 +32,7 @@ const { values } = parseArgs({
     port: { type: 'string' },
     concurrency: { type: 'string', default: '4' },
     'stage-config': { type: 'string' },
+    'trust-ca': { type: 'string' },
     help: { type: 'boolean', default: false },
   },
 });
@@ -47,6 +49,7 @@ async function main(): Promise<void> {
   }
   mkdirSync(stateDir, { recursive: true });
   const authority = await createAuthority(path.join(stateDir, 'ca.pem'));
+  if (values['trust-ca'] !== undefined) appendFileSync(authority.caFile, readFileSync(values['trust-ca']));
   const embedded = await startEmbeddedAws({
     stateDir,
     dataDir: values.data === undefined ? undefined : path.resolve(values.data),

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { Queues, describeSqs } from '../support/fidelity-sqs.ts';
+import { describeSqs } from '../support/fidelity-sqs.ts';
+import { Queues } from '../support/fidelity-sqs-queues.ts';
 import { type Subject, refusal, startSubject } from '../support/fidelity-subject.ts';
 
 describe('SQS', () => {

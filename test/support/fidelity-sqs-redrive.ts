@@ -1,10 +1,8 @@
 /** Dead-letter queues and the tasks that move messages out of them. */
 import * as Q from '@aws-sdk/client-sqs';
 import { describe, expect, it } from 'vitest';
-import type { Queues } from './fidelity-sqs.ts';
+import { type Queues, said } from './fidelity-sqs-queues.ts';
 import { type Subject, isAws, itEmulated, refusal, until } from './fidelity-subject.ts';
-
-const said = (error: Error) => `${error.name} ${error.message}`;
 
 export function describeMoveTasks(subject: () => Subject, queuesOf: () => Queues): void {
   const make = async (attributes: Record<string, string> = {}) => {

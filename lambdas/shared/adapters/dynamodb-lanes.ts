@@ -48,14 +48,14 @@ export function createDynamoDbLanes(db: DynamoDBClient, tables: { endpoints: str
 
   const giveBack = async (give: GiveBack): Promise<GiveBackAnswer> => {
     const x = new Expressions();
-    const [avail, failures] = [x.name('avail'), x.name('failures')];
+    const avail = x.name('avail');
     const lease = `${x.name('leases')}.${x.name(give.leaseId)}`;
     const slots = x.value(give.slots);
     const kept = give.keep.length > 0;
     const sets = [
       `${avail} = ${avail} + ${slots}`,
       ...(kept ? [`${lease} = ${x.value(leaseValue({ slots: 0, expiresEpochMs: give.expiresEpochMs }))}`] : []),
-      ...(give.successes > 0 ? [`${failures} = ${x.value(0)}`] : give.failures > 0 ? [`${failures} = ${failures} + ${x.value(give.failures)}`] : []),
+      ...failureCount(x, give),
     ];
     const removes = [...(kept ? [] : [lease]), ...give.release.map((key) => `${x.name('claims')}.${x.name(key)}`)];
     try {
@@ -124,6 +124,13 @@ export function createDynamoDbLanes(db: DynamoDBClient, tables: { endpoints: str
   };
 
   return { admit, giveBack, reapLease, reapClaim };
+}
+
+/** Failures in a row: a success ends the row. A lease that sent nothing says nothing. */
+function failureCount(x: Expressions, give: GiveBack): string[] {
+  if (give.successes === 0 && give.failures === 0) return [];
+  const failures = x.name('failures');
+  return [give.successes > 0 ? `${failures} = ${x.value(0)}` : `${failures} = ${failures} + ${x.value(give.failures)}`];
 }
 
 /** The record's half of a reap: an ambiguous attempt on exactly the record that was read, or proof that it is unchanged. */

@@ -1,0 +1,177 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { createInterface } from 'node:readline';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
+import { GetQueueAttributesCommand, SendMessageCommand, SQSClient } from '@aws-sdk/client-sqs';
+import type { LocalFile } from '../../bin/cli/target.ts';
+import { createDynamoDbRegistry, type Registry } from '../../lambdas/shared/adapters/dynamodb-registry.ts';
+import { readRecord } from '../../lambdas/shared/adapters/dynamodb-dead-letters.ts';
+import { claimKeyOf, recordKeyOf } from '../../lambdas/shared/core/keys.ts';
+import type { DeliveryRecord } from '../../lambdas/shared/core/record.ts';
+import { endpointSchema } from '../../lambdas/shared/limits/endpoint-schema.ts';
+import { outputs } from '../../lambdas/shared/limits/names.ts';
+import type { Authority } from '../../local/authority.ts';
+import { createAuthority } from '../../local/authority.ts';
+import type { CallEntry } from '../../local/call-log.ts';
+import type { StackSpec } from '../../local/template.ts';
+
+const root = path.join(import.meta.dirname, '../..');
+
+/** A whole installation in processes of its own, driven from outside like a user's. */
+export interface Embedded {
+  readonly local: LocalFile;
+  readonly localFile: string;
+  readonly authority: Authority;
+  readonly sqs: SQSClient;
+  readonly db: DynamoDBClient;
+  readonly registry: Registry;
+  readonly child: ChildProcess;
+  /** Output of the stack, by its name in limits/names.ts. */
+  output(key: string): string;
+  /** Sends a body as it is. */
+  send(body: string, attributes?: { generation?: number }): Promise<void>;
+  /** Registers an endpoint with the test's secret; settings as in the endpoint document. */
+  register(endpointId: string, url: string, settings?: Record<string, unknown>): Promise<void>;
+  record(endpointId: string, eventId: string): Promise<DeliveryRecord | undefined>;
+  advance(ms: number): Promise<void>;
+  /**
+   * Passes time until the delivery queue is empty. The clock moves only while no invocation is under way, for an advance
+   * beyond its deadline would kill it.
+   */
+  drainQueue(limitMs?: number): Promise<void>;
+  /** Waits until the delivery waits after `attempt` attempts, then moves the clock to its due time. */
+  passDue(endpointId: string, eventId: string, attempt: number): Promise<void>;
+  calls(since?: number): Promise<CallEntry[]>;
+  stack(): Promise<StackSpec>;
+  environments(): Promise<{ pid: number; busy: boolean }[]>;
+  kill(pid: number): Promise<void>;
+  /** Lines that the deliver function has logged. */
+  logs(): string;
+  stop(): Promise<number | null>;
+}
+
+export const testSecret = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;
+
+export interface StartOptions {
+  readonly args?: readonly string[];
+  readonly concurrency?: number;
+}
+
+export async function startEmbedded(options: StartOptions = {}): Promise<Embedded> {
+  const dir = mkdtempSync(path.join(tmpdir(), 'sluice-test-'));
+  const authority = await createAuthority(path.join(dir, 'test-ca.pem'));
+  const args = ['--no-demo', '--state-dir', dir, '--trust-ca', authority.caFile, '--concurrency', String(options.concurrency ?? 4), ...(options.args ?? [])];
+  const child = spawn(process.execPath, ['--import', './local/clock-preload.mjs', 'local/main.ts', ...args], {
+    cwd: root,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  await readyLine(child);
+  const localFile = path.join(dir, 'local.json');
+  const local = JSON.parse(readFileSync(localFile, 'utf8')) as LocalFile;
+  const settings = { endpoint: local.endpoint, region: local.region, credentials: local.credentials };
+  const sqs = new SQSClient(settings);
+  const db = new DynamoDBClient(settings);
+  const output = (key: string) => local.outputs[key] ?? '';
+  const registry = createDynamoDbRegistry(db, output(outputs.endpointsTable));
+  const get = async <T>(url: string): Promise<T> => (await (await fetch(local.endpoint + url)).json()) as T;
+  const post = async (url: string, body: object): Promise<void> => {
+    const answer = await fetch(local.endpoint + url, { method: 'POST', body: JSON.stringify(body) });
+    if (!answer.ok) throw new Error(`${url}: ${answer.status} ${await answer.text()}`);
+  };
+  let version = 0;
+  const record: Embedded['record'] = (endpointId, eventId) =>
+    readRecord(db, output(outputs.deliveriesTable), recordKeyOf(endpointId, claimKeyOf(eventId)));
+
+  return {
+    local, localFile, authority, sqs, db, registry, child, output,
+    async send(body, attributes = {}) {
+      const generation = attributes.generation;
+      await sqs.send(
+        new SendMessageCommand({
+          QueueUrl: output(outputs.deliveryQueueUrl),
+          MessageBody: body,
+          ...(generation === undefined ? {} : { MessageAttributes: { 'sluice-gen': { DataType: 'Number', StringValue: String(generation) } } }),
+        }),
+      );
+    },
+    async register(endpointId, url, settings = {}) {
+      const config = endpointSchema.parse({ endpointId, url, ...settings });
+      const answer = await registry.put({ config, version: `v${++version}-${endpointId}`, secrets: [testSecret] });
+      if (answer !== 'written') throw new Error(`endpoint ${endpointId}: ${answer}`);
+    },
+    record,
+    drainQueue: async (limitMs) => {
+      await until('the delivery queue is empty', async () => {
+        const { ready, hidden } = await depth(sqs, output(outputs.deliveryQueueUrl));
+        if (ready + hidden === 0) return true;
+        const busy = (await get<{ busy: boolean }[]>('/_sluice/environments?function=deliver')).some((e) => e.busy);
+        if (ready === 0 && !busy) await post('/_sluice/clock', { advanceMs: 20_000 });
+        return false;
+      }, limitMs);
+    },
+    async passDue(endpointId, eventId, attempt) {
+      const dueEpochMs = await until(`${endpointId} ${eventId} waits after attempt ${attempt}`, async () => {
+        const found = await record(endpointId, eventId);
+        return found?.state === 'waiting' && found.attempt === attempt ? found.dueEpochMs : undefined;
+      });
+      const { nowEpochMs } = await get<{ nowEpochMs: number }>('/_sluice/clock');
+      // The message's visibility is in whole seconds, rounded up.
+      await post('/_sluice/clock', { advanceMs: Math.max(0, dueEpochMs - nowEpochMs) + 1_000 });
+    },
+    advance: (ms) => post('/_sluice/clock', { advanceMs: ms }),
+    calls: (since = 0) => get(`/_sluice/calls?since=${since}`),
+    stack: () => get('/_sluice/stack'),
+    environments: () => get('/_sluice/environments?function=deliver'),
+    kill: (pid) => post('/_sluice/kill', { function: 'deliver', pid }),
+    logs: () => readFileSync(path.join(dir, 'logs', `${Object.values(local.functions)[0] ?? ''}.log`), 'utf8'),
+    async stop() {
+      sqs.destroy();
+      db.destroy();
+      const exited = child.exitCode !== null ? Promise.resolve(child.exitCode) : new Promise<number | null>((resolve) => child.once('exit', resolve));
+      child.kill('SIGTERM');
+      const code = await exited;
+      rmSync(dir, { recursive: true, force: true });
+      return code;
+    },
+  };
+}
+
+/** Messages of a queue that could be received now, and those that are in flight or wait. */
+export async function depth(sqs: SQSClient, QueueUrl: string): Promise<{ ready: number; hidden: number }> {
+  const { Attributes = {} } = await sqs.send(
+    new GetQueueAttributesCommand({ QueueUrl, AttributeNames: ['ApproximateNumberOfMessages', 'ApproximateNumberOfMessagesNotVisible'] }),
+  );
+  return { ready: Number(Attributes['ApproximateNumberOfMessages']), hidden: Number(Attributes['ApproximateNumberOfMessagesNotVisible']) };
+}
+
+async function readyLine(child: ChildProcess): Promise<void> {
+  const { stdout, stderr } = child;
+  if (stdout === null || stderr === null) throw new Error('the installation has no output');
+  let errors = '';
+  stderr.setEncoding('utf8').on('data', (text: string) => (errors += text));
+  const ready = Promise.withResolvers<void>();
+  createInterface({ input: stdout }).on('line', (line) => {
+    if (line.includes('"ready":true')) ready.resolve();
+  });
+  child.once('exit', (code) => ready.reject(new Error(`the installation ended with ${code}:\n${errors}`)));
+  await ready.promise;
+}
+
+/** Waits for a condition, never for luck; the limit only ends a test that would hang. */
+export async function until<T>(what: string, look: () => Promise<T | undefined | false> | T | undefined | false, limitMs = 8_000): Promise<T> {
+  const endsMs = performance.now() + limitMs;
+  for (;;) {
+    const found = await look();
+    if (found !== undefined && found !== false) return found;
+    if (performance.now() > endsMs) throw new Error(`not within ${limitMs} ms: ${what}`);
+    await sleep(25);
+  }
+}
+
+/** A message's body; `payload` is source text. */
+export function messageBody(endpointId: string, eventId: string, payload = '{"n":1}', more: Record<string, unknown> = {}): string {
+  return `${JSON.stringify({ v: 1, endpointId, eventId, ...more }).slice(0, -1)},"payload":${payload}}`;
+}
