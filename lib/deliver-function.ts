@@ -84,6 +84,7 @@ function deliverEnvironment({ stage, queues, tables }: DeliverFunctionProps): Re
     [env.deliveriesTable]: tables.deliveries.tableName,
     [env.deliveryQueueUrl]: queues.delivery.queueUrl,
     [env.deadLetterQueueUrl]: queues.deadLetter.queueUrl,
+    [env.functionTimeoutMs]: String(stage.deliver.timeoutS * 1_000),
     ...(stage.egressAllow.length > 0 ? { [env.egressAllow]: stage.egressAllow.join(',') } : {}),
   };
 }

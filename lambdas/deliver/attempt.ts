@@ -22,8 +22,8 @@ export interface Due {
 export async function attempt(deps: DeliverDeps, due: Due): Promise<AttemptOutcome> {
   const { config, version, secrets } = due.endpoint;
   const neededMs = config.budgetsMs.connection + config.budgetsMs.total + deliver.settleMarginMs;
-  if (neededMs > due.invocation.totalMs) {
-    return { kind: 'invalidConfiguration', detail: `budgets and settle margin need ${neededMs} ms; the function has ${due.invocation.totalMs} ms` };
+  if (neededMs > deps.functionTimeoutMs) {
+    return { kind: 'invalidConfiguration', detail: `budgets and settle margin need ${neededMs} ms; the function has ${deps.functionTimeoutMs} ms` };
   }
   if (due.invocation.remainingMs() < neededMs) return { kind: 'notStarted', why: 'no-time' };
 

@@ -31,6 +31,7 @@ export function createDeps(environment: NodeJS.ProcessEnv = process.env): Runnin
     queues: createSqsQueues(createSqs(), urls, telemetry),
     http: createUndiciHttp({ allowed, nowEpochMs: clock.nowEpochMs }),
     telemetry,
+    functionTimeoutMs: Number(required(environment, env.functionTimeoutMs)),
   };
 }
 

@@ -44,7 +44,6 @@ function invocationOf({ clock }: Pick<DeliverDeps, 'clock'>, context: Context): 
   return {
     startedEpochMs,
     leaseExpiresEpochMs: startedEpochMs + givenMs + lease.skewMs,
-    totalMs: givenMs,
     remainingMs: () => givenMs - Math.max(clock.nowEpochMs() - startedEpochMs, clock.monotonicMs() - startedMs),
   };
 }

@@ -12,6 +12,8 @@ export interface DeliverDeps {
   readonly queues: Queues;
   readonly http: Http;
   readonly telemetry: Telemetry;
+  /** The function's configured timeout. Not measured: a clock that was set during a start must not decide a verdict. */
+  readonly functionTimeoutMs: number;
 }
 
 export interface EndpointCache {
@@ -40,8 +42,6 @@ export interface Invocation {
   readonly startedEpochMs: number;
   /** Leases of this invocation end here: after its deadline, by which Lambda has killed it, plus clock skew. */
   readonly leaseExpiresEpochMs: number;
-  /** Time that the invocation was given at its start. */
-  readonly totalMs: number;
   /** By the later of the two clocks: a wall clock that was set back must not lengthen an invocation. */
   remainingMs(): number;
 }

@@ -6,6 +6,8 @@ export const env = {
   deliveriesTable: 'SLUICE_DELIVERIES_TABLE',
   deliveryQueueUrl: 'SLUICE_DELIVERY_QUEUE_URL',
   deadLetterQueueUrl: 'SLUICE_DEAD_LETTER_QUEUE_URL',
+  /** The function's own timeout, which Lambda does not tell it. */
+  functionTimeoutMs: 'SLUICE_FUNCTION_TIMEOUT_MS',
   /** Comma-separated CIDR blocks that the egress guard lets through beside public unicast; only a local stage sets it. */
   egressAllow: 'SLUICE_EGRESS_ALLOW',
 } as const;
