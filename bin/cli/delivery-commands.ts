@@ -1,5 +1,4 @@
 import { randomBytes } from 'node:crypto';
-import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { GetQueueAttributesCommand, SendMessageCommand } from '@aws-sdk/client-sqs';
 import type { Command } from 'commander';
@@ -11,7 +10,7 @@ import type { DeliveryRecord } from '../../lambdas/shared/core/record.ts';
 import { ulid } from '../../lambdas/shared/core/version.ts';
 import { message as messageLimits } from '../../lambdas/shared/limits/numbers.ts';
 import { checkedId, noSuchEndpoint, registryOf, type Run } from './endpoint-commands.ts';
-import { CommandError, exit, failure, table, time, usageError, type Output } from './output.ts';
+import { CommandError, exit, failure, readInput, table, time, usageError, type Output } from './output.ts';
 import type { Target } from './target.ts';
 
 interface SendOptions {
@@ -58,7 +57,8 @@ async function send(target: Target, out: Output, id: string, options: SendOption
   const timeoutS = Number(options.timeout);
   if (!(timeoutS > 0 && timeoutS <= 86_400)) throw usageError(`--timeout: must be between 0 and 86400 seconds (got ${options.timeout})`);
   const eventId = options.event ?? `evt_${ulid(Date.now(), randomBytes(10))}`;
-  const body = bodyFrom(checkedId(id), eventId, options);
+  const data = options.data === '-' || options.data.startsWith('@') ? await readInput('--data', options.data.replace(/^@/, '')) : options.data;
+  const body = bodyFrom(checkedId(id), eventId, data, options);
   const bytes = Buffer.byteLength(body);
   if (bytes > messageLimits.maxBytes) throw usageError(`data: the message would be ${bytes} bytes; SQS accepts at most ${messageLimits.maxBytes} here`);
   const parsed = parseMessage(body);
@@ -75,8 +75,7 @@ async function send(target: Target, out: Output, id: string, options: SendOption
 }
 
 /** The message's text; a JSON object or array keeps its exact source, anything else becomes a JSON string. */
-function bodyFrom(endpointId: string, eventId: string, options: SendOptions): string {
-  const data = options.data === '-' ? readFileSync(0, 'utf8') : options.data.startsWith('@') ? readFile(options.data.slice(1)) : options.data;
+function bodyFrom(endpointId: string, eventId: string, data: string, options: SendOptions): string {
   const fields = {
     v: messageLimits.version,
     endpointId,
@@ -86,14 +85,6 @@ function bodyFrom(endpointId: string, eventId: string, options: SendOptions): st
     resend: options.resend === undefined ? undefined : Number(options.resend),
   };
   return `${JSON.stringify(fields).slice(0, -1)},"payload":${isJsonContainer(data) ? data.trim() : JSON.stringify(data)}}`;
-}
-
-function readFile(name: string): string {
-  try {
-    return readFileSync(name, 'utf8');
-  } catch (error) {
-    throw usageError(`--data @${name}: ${error instanceof Error ? error.message : String(error)}`);
-  }
 }
 
 function isJsonContainer(text: string): boolean {

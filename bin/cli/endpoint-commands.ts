@@ -1,12 +1,11 @@
 import { randomBytes } from 'node:crypto';
-import { readFileSync } from 'node:fs';
 import type { Command } from 'commander';
 import { createDynamoDbRegistry, type Registry } from '../../lambdas/shared/adapters/dynamodb-registry.ts';
 import { ulid } from '../../lambdas/shared/core/version.ts';
 import { formatSecret } from '../../lambdas/shared/limits/secret.ts';
 import { idPattern } from '../../lambdas/shared/limits/message-schema.ts';
 import { parseConfig, parseSecrets, withSettings } from './endpoint-document.ts';
-import { failure, table, usageError, type Output } from './output.ts';
+import { failure, readInput, table, usageError, type Output } from './output.ts';
 import type { Target } from './target.ts';
 
 export type Run = (work: (target: Target, out: Output) => Promise<void>) => Promise<void>;
@@ -69,7 +68,7 @@ async function put(target: Target, out: Output, id: string, options: PutOptions)
   if (!replaces && options.set.length === 0 && options.secret.length === 0) throw usageError('Nothing to put: give --url, --file, --set or --secret.');
   if (!replaces && before === undefined) throw failure(`There is no endpoint ${id} to change. Create it with --url or --file.`);
 
-  const base = replaces ? documentFrom(options) : { ...before?.endpoint.config };
+  const base = replaces ? await documentFrom(options) : { ...before?.endpoint.config };
   const named = base['endpointId'];
   if (named !== undefined && named !== id) throw usageError(`endpointId: must be ${id}, as on the command line (got ${JSON.stringify(named)})`);
   const config = parseConfig(withSettings({ ...base, endpointId: id }, options.set));
@@ -87,11 +86,12 @@ async function put(target: Target, out: Output, id: string, options: PutOptions)
   out.result(shown, `${before === undefined ? 'Created' : 'Updated'} endpoint ${id} (version ${version}).${secretLine}`);
 }
 
-function documentFrom(options: PutOptions): Record<string, unknown> {
+async function documentFrom(options: PutOptions): Promise<Record<string, unknown>> {
   if (options.file === undefined) return { url: options.url };
+  const source = await readInput('--file', options.file);
   let document: unknown;
   try {
-    document = JSON.parse(readFileSync(options.file === '-' ? 0 : options.file, 'utf8'));
+    document = JSON.parse(source);
   } catch (error) {
     throw usageError(`--file ${options.file}: ${error instanceof Error ? error.message : String(error)}`);
   }

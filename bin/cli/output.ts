@@ -1,4 +1,6 @@
+import { readFile } from 'node:fs/promises';
 import readline from 'node:readline/promises';
+import { text } from 'node:stream/consumers';
 
 /** Exit codes of the command line. */
 export const exit = { done: 0, failed: 1, usage: 2, partly: 3 } as const;
@@ -51,6 +53,15 @@ export class Output {
 export function table(header: readonly string[], rows: readonly (readonly string[])[]): string {
   const widths = header.map((cell, i) => Math.max(cell.length, ...rows.map((row) => row[i]?.length ?? 0)));
   return [header, ...rows].map((row) => row.map((cell, i) => cell.padEnd(widths[i] ?? 0)).join('  ').trimEnd()).join('\n');
+}
+
+/** Text of a file, or of standard input for `-`; `option` is named where it cannot be read. */
+export async function readInput(option: string, name: string): Promise<string> {
+  try {
+    return name === '-' ? await text(process.stdin) : await readFile(name, 'utf8');
+  } catch (error) {
+    throw usageError(`${option} ${name}: ${error instanceof Error ? error.message : String(error)}`);
+  }
 }
 
 export function time(epochMs: number): string {

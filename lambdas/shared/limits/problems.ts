@@ -10,6 +10,8 @@ interface Issue {
   readonly path: readonly PropertyKey[];
   readonly message: string;
   readonly keys?: readonly string[];
+  /** What is wrong with the key of a record, where the key is the fault. */
+  readonly issues?: readonly Issue[];
 }
 
 /** Turns schema issues into problems, taking each value from the input; an unknown key is a field of its own. */
@@ -19,7 +21,8 @@ export function problemsOf(issues: readonly Issue[], input: unknown): Problem[] 
     if (issue.code === 'unrecognized_keys' && issue.keys !== undefined) {
       return issue.keys.map((key) => ({ field: [...path, key].join('.'), value: at(input, [...path, key]), bound: 'unknown key' }));
     }
-    return [{ field: path.join('.'), value: at(input, path), bound: issue.message }];
+    const bound = issue.code === 'invalid_key' ? (issue.issues?.[0]?.message ?? issue.message) : issue.message;
+    return [{ field: path.join('.'), value: at(input, path), bound }];
   });
 }
 

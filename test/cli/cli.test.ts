@@ -1,0 +1,226 @@
+import { randomBytes } from 'node:crypto';
+import { mkdtempSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { Webhook } from 'standardwebhooks';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { runCli } from '../support/cli.ts';
+import { depth, startEmbedded, until, type Embedded } from '../support/embedded.ts';
+import { outputs } from '../../lambdas/shared/limits/names.ts';
+import { startRecorder, type Recorder } from '../support/recorder.ts';
+
+let embedded: Embedded;
+let consumer: Recorder;
+const sluice = (...args: string[]) => runCli(embedded.localFile, args);
+
+beforeAll(async () => {
+  embedded = await startEmbedded();
+  consumer = await startRecorder(embedded.authority);
+});
+afterAll(async () => {
+  await consumer.close();
+  await embedded.stop();
+});
+
+describe('endpoint', () => {
+  it('put creates, shows a generated secret once, and the secret is the one that signs', async () => {
+    const created = await sluice('endpoint', 'put', 'acme', '--url', consumer.url(), '--json');
+    expect(created).toMatchObject({ code: 0 });
+    expect(created.stderr).toContain('Target: local');
+    const { secret } = created.json<{ secret: string }>();
+    expect(secret).toMatch(/^whsec_/);
+    const sent = await sluice('send', 'acme', '--data', '{"n":1}', '--wait', '--json');
+    expect(sent.code).toBe(0);
+    const request = consumer.requests.at(-1);
+    new Webhook(secret).verify(request?.body.toString() ?? '', { ...request?.headers });
+    for (const args of [['endpoint', 'get', 'acme'], ['endpoint', 'ls'], ['endpoint', 'put', 'acme', '--set', 'maxInFlight=3']]) {
+      const later = await sluice(...args, '--json');
+      expect(later.code).toBe(0);
+      expect(later.stdout + later.stderr).not.toContain(secret);
+    }
+  });
+
+  it('--set changes one field and keeps the rest; --url replaces the document, and keeps the secret', async () => {
+    await sluice('endpoint', 'put', 'fields', '--url', consumer.url('/a'), '--set', 'retry.attempts=5', '--set', 'maxInFlight=2');
+    await sluice('endpoint', 'put', 'fields', '--set', 'retry.baseS=7');
+    const changed = (await sluice('endpoint', 'get', 'fields', '--json')).json<{ retry: object; maxInFlight: number; version: string }>();
+    expect(changed).toMatchObject({ retry: { attempts: 5, baseS: 7 }, maxInFlight: 2 });
+    await sluice('endpoint', 'put', 'fields', '--url', consumer.url('/b'));
+    const replaced = (await sluice('endpoint', 'get', 'fields', '--json')).json<{ url: string; version: string }>();
+    expect(replaced).toMatchObject({ url: consumer.url('/b'), retry: { attempts: 12, baseS: 5 }, maxInFlight: 8, secrets: 1 });
+    expect(replaced.version > changed.version).toBe(true);
+  });
+
+  const refusals: [string[], RegExp][] = [
+    [['--url', 'http://example.test/'], /url: must be https, not http \(got "http:\/\/example.test\/"\)/],
+    [['--url', 'https://user:pw@example.test/'], /url: must not carry a user name/],
+    [['--url', 'https://example.test/', '--set', 'maxInFlight=33'], /maxInFlight: .*32.*\(got 33\)/],
+    [['--url', 'https://example.test/', '--set', 'maxInFlght=3'], /maxInFlght: unknown key \(got 3\)/],
+    [['--url', 'https://example.test/', '--set', 'retry.attempts=26'], /retry.attempts: .*25.*\(got 26\)/],
+    [['--url', 'https://example.test/', '--set', 'retry.atempts=2'], /retry.atempts: unknown key/],
+    [['--url', 'https://example.test/', '--set', 'headers={"Webhook-Id":"x"}'], /headers.*reserved/],
+    [['--url', 'https://example.test/', '--set', 'headers={"x-a":"a\\r\\nb"}'], /headers.x-a: may hold visible ASCII/],
+    [['--url', 'https://example.test/', '--set', 'maxPerSecond=5'], /maxPerSecond: only null is supported in this version/],
+    [['--url', 'https://example.test/', '--set', 'onAmbiguous=reconcile'], /onAmbiguous: only "retry" is supported in this version/],
+    [['--url', 'https://example.test/', '--set', 'budgetsMs.read=19000'], /setup 3000.*19000/],
+    [['--url', 'https://example.test/', '--secret', 'v1,whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'], /secret: must start with whsec_/],
+    [['--set', 'maxInFlight=3'], /There is no endpoint bad to change/],
+    [[], /Nothing to put/],
+  ];
+  it.each(refusals)('put %j is refused with field, value and bound', async (args, message) => {
+    const result = await sluice('endpoint', 'put', 'bad', ...args);
+    expect(result.code).toBeGreaterThan(0);
+    expect(result.stderr).toMatch(message);
+    expect(result.stderr).not.toContain('MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw');
+    expect((await sluice('endpoint', 'get', 'bad')).code).toBe(1);
+  });
+
+  it('put takes a whole document from standard input', async () => {
+    const document = JSON.stringify({ endpointId: 'piped', url: consumer.url(), tenantId: 'acme' });
+    expect((await runCli(embedded.localFile, ['endpoint', 'put', 'piped', '--file', '-'], document)).code).toBe(0);
+    expect((await sluice('endpoint', 'get', 'piped', '--json')).json()).toMatchObject({ tenantId: 'acme' });
+    const other = await runCli(embedded.localFile, ['endpoint', 'put', 'other', '--file', '-'], document);
+    expect(other).toMatchObject({ code: 2, stderr: expect.stringContaining('endpointId: must be other') as string });
+  });
+
+  it('rm asks first: without a terminal only --yes removes', async () => {
+    await sluice('endpoint', 'put', 'gone', '--url', consumer.url());
+    expect(await sluice('endpoint', 'rm', 'gone')).toMatchObject({ code: 2, stderr: expect.stringContaining('--yes') as string });
+    expect((await sluice('endpoint', 'get', 'gone')).code).toBe(0);
+    expect((await sluice('endpoint', 'rm', 'gone', '--yes')).code).toBe(0);
+    expect((await sluice('endpoint', 'get', 'gone')).code).toBe(1);
+  });
+});
+
+describe('send and show', () => {
+  it('sends the exact text of JSON, and other text as it is', async () => {
+    await sluice('endpoint', 'put', 'exact', '--url', consumer.url());
+    for (const data of ['{ "id": 7615917337495251231 }', 'plain text ✓', '"a JSON string"', '12']) {
+      expect((await sluice('send', 'exact', '--data', data, '--wait')).code).toBe(0);
+      expect(consumer.requests.at(-1)?.body.toString()).toBe(data);
+    }
+    const file = path.join(mkdtempSync(path.join(tmpdir(), 'sluice-cli-')), 'data.json');
+    writeFileSync(file, '{"from":"file"}');
+    expect((await sluice('send', 'exact', '--data', `@${file}`, '--wait')).code).toBe(0);
+    expect(consumer.requests.at(-1)?.body.toString()).toBe('{"from":"file"}');
+  });
+
+  it('refuses what SQS or the parser would refuse, before anything is sent', async () => {
+    const before = (await embedded.calls()).filter((c) => c.action === 'sqs:SendMessage').length;
+    const big = await runCli(embedded.localFile, ['send', 'exact', '--data', '-'], randomBytes(140_000).toString('hex'));
+    expect(big).toMatchObject({ code: 2, stderr: expect.stringMatching(/at most 262144/) as string });
+    const results = await Promise.all([
+      sluice('send', 'exact', '--data', '{}', '--event', 'a.b'),
+      sluice('send', 'exact', '--data', '{}', '--occurred-at', 'yesterday'),
+      sluice('send', 'exact', '--data', '{}', '--timeout', '0'),
+      sluice('send', 'nobody', '--data', '{}'),
+      sluice('send', 'exact'),
+    ]);
+    expect(results.map((r) => r.code)).toEqual([2, 2, 2, 1, 2]);
+    expect(results[0]?.stderr).toContain('eventId: must match');
+    expect((await embedded.calls()).filter((c) => c.action === 'sqs:SendMessage')).toHaveLength(before);
+  });
+
+  it('send --wait fails when the event dies; show tells why, attempt by attempt', async () => {
+    consumer.reply(() => ({ status: 400, body: 'bad field' }));
+    const sent = await sluice('send', 'exact', '--data', '{}', '--event', 'evt_dies', '--wait');
+    consumer.reply(() => ({ status: 200 }));
+    expect(sent).toMatchObject({ code: 1, stderr: expect.stringContaining('dead: rejected') as string });
+    const shown = await sluice('show', 'exact', 'evt_dies');
+    expect(shown.stdout).toMatch(/dead \(rejected: status 400\), buried/);
+    expect(shown.stdout).toMatch(/answered\s+400\s+\d+ ms\s+bad field/);
+    expect((await sluice('show', 'exact', 'evt_none')).code).toBe(1);
+  });
+});
+
+describe('dlq', () => {
+  const dead = async () => depth(embedded.sqs, embedded.output(outputs.deadLetterQueueUrl));
+
+  it('lists, counts with --dry-run, replays what is selected, and is safe to repeat (R10)', async () => {
+    await sluice('endpoint', 'put', 'replay', '--url', consumer.url());
+    consumer.reply((r) => ({ status: r.body.toString().includes('bad') ? 400 : 500 }));
+    await sluice('endpoint', 'put', 'replay', '--set', 'retry.attempts=1');
+    for (const n of [1, 2, 3]) await sluice('send', 'replay', '--data', '{"bad":1}', '--event', `evt_r${n}`, '--wait');
+    await sluice('send', 'replay', '--data', '{}', '--event', 'evt_x1', '--wait');
+    consumer.reply(() => ({ status: 200 }));
+
+    expect((await sluice('dlq', 'ls', '--endpoint', 'replay', '--json')).json<unknown[]>()).toHaveLength(4);
+    const before = await dead();
+    const dry = await sluice('dlq', 'replay', '--endpoint', 'replay', '--reason', 'rejected', '--dry-run', '--json');
+    expect(dry.json()).toEqual({ selected: 3, replayed: 0 });
+    expect(await dead()).toEqual(before);
+    expect((await sluice('dlq', 'replay')).code).toBe(2);
+    expect((await sluice('dlq', 'replay', '--endpoint', 'replay')).code).toBe(2);
+
+    const replayed = await sluice('dlq', 'replay', '--endpoint', 'replay', '--reason', 'rejected', '--yes', '--json');
+    expect(replayed).toMatchObject({ code: 0 });
+    expect(replayed.json()).toEqual({ selected: 3, replayed: 3, missing: 0 });
+    await until('all three are delivered', async () => {
+      const records = await Promise.all([1, 2, 3].map((n) => embedded.record('replay', `evt_r${n}`)));
+      return records.every((r) => r?.state === 'delivered' && r.generation === 1 && r.attempt === 1);
+    });
+    const again = await sluice('dlq', 'replay', '--endpoint', 'replay', '--reason', 'rejected', '--yes', '--json');
+    expect(again.json()).toMatchObject({ selected: 0 });
+    // What was not selected is still there, and is found at once.
+    const rest = await sluice('dlq', 'replay', '--event', 'evt_x1', '--yes', '--json');
+    expect(rest.json()).toMatchObject({ selected: 1, replayed: 1 });
+    await embedded.drainQueue();
+    expect(consumer.requests.filter((r) => r.eventId === 'evt_r1')).toHaveLength(2);
+  });
+
+  it('a dead letter of an unknown endpoint is delivered once the endpoint exists', async () => {
+    await embedded.send('{"endpointId":"late","eventId":"evt_late","payload":{}}');
+    await until('it is dead', async () => {
+      const record = await embedded.record('late', 'evt_late');
+      return record?.state === 'dead' && record.phase === 'buried';
+    });
+    await sluice('endpoint', 'put', 'late', '--url', consumer.url());
+    expect((await sluice('dlq', 'replay', '--endpoint', 'late', '--yes')).code).toBe(0);
+    await until('it is delivered', async () => (await embedded.record('late', 'evt_late'))?.state === 'delivered');
+  });
+
+  it('an original that arrives again before or after a replay delivers nothing more', async () => {
+    await sluice('endpoint', 'put', 'stale', '--url', consumer.url());
+    consumer.reply(() => ({ status: 400 }));
+    const body = '{"endpointId":"stale","eventId":"evt_stale","payload":{}}';
+    await embedded.send(body);
+    await until('it is dead', async () => {
+      const record = await embedded.record('stale', 'evt_stale');
+      return record?.state === 'dead' && record.phase === 'buried';
+    });
+    consumer.reply(() => ({ status: 200 }));
+    await embedded.send(body);
+    await embedded.drainQueue();
+    expect((await embedded.record('stale', 'evt_stale'))?.state).toBe('dead');
+    await sluice('dlq', 'replay', '--endpoint', 'stale', '--yes');
+    await until('it is delivered', async () => (await embedded.record('stale', 'evt_stale'))?.state === 'delivered');
+    await embedded.send(body);
+    await embedded.send(body, { generation: 0 });
+    await embedded.drainQueue();
+    expect(consumer.requests.filter((r) => r.eventId === 'evt_stale')).toHaveLength(2);
+  });
+});
+
+describe('the program', () => {
+  it('teaches with --help, and answers wrong use with exit code 2', async () => {
+    const help = await sluice('--help');
+    expect(help).toMatchObject({ code: 0 });
+    for (const word of ['endpoint', 'send', 'show', 'status', 'dlq', 'Exit codes']) expect(help.stdout).toContain(word);
+    expect((await sluice('endpoint', 'put', '--help')).stdout).toContain('Examples');
+    for (const args of [['nonsense'], ['endpoint', 'put'], ['endpoint', 'get', 'a.b'], ['status', '--nope'], ['--stack', 'x', '--local', 'status']]) {
+      expect(await sluice(...args), args.join(' ')).toMatchObject({ code: 2 });
+    }
+  });
+
+  it('status shows lanes and queues, for people and as JSON', async () => {
+    const shown = await sluice('status');
+    expect(shown.stdout).toMatch(/acme\s+ok\s+0\/3/);
+    expect((await sluice('status', 'acme', '--json')).json()).toMatchObject({ endpoints: [{ endpointId: 'acme', slots: 3, inFlight: 0 }] });
+    expect((await sluice('status', 'nobody')).code).toBe(1);
+  });
+
+  it('says how to start where no installation runs', async () => {
+    const result = await runCli('/nonexistent/local.json', ['status']);
+    expect(result).toMatchObject({ code: 1, stderr: expect.stringContaining('npm start') as string });
+  });
+});
