@@ -8,6 +8,9 @@ import { startDemo } from './demo.ts';
 import { startEmbeddedAws } from './embedded-aws.ts';
 import { runningPid } from './running.ts';
 
+/** An option that cannot be used: exit code 2. */
+class UsageError extends Error {}
+
 const help = `Usage: npm start -- [options]
 
 Runs the stack that \`cdk deploy\` would deploy, on this machine, and shows a demo with three customers.
@@ -23,29 +26,34 @@ Nothing leaves this machine. Ctrl-C stops everything.
   --stage-config JSON  overrides of the stage, as \`cdk deploy -c stageConfig=\` takes them
   --help               this text`;
 
-const { values } = parseArgs({
-  options: {
-    once: { type: 'boolean', default: false },
-    'no-demo': { type: 'boolean', default: false },
-    data: { type: 'string' },
-    'state-dir': { type: 'string', default: path.resolve(import.meta.dirname, '../.sluice') },
-    port: { type: 'string' },
-    concurrency: { type: 'string', default: '4' },
-    'stage-config': { type: 'string' },
-    'trust-ca': { type: 'string' },
-    help: { type: 'boolean', default: false },
-  },
-});
+const options = {
+  once: { type: 'boolean', default: false },
+  'no-demo': { type: 'boolean', default: false },
+  data: { type: 'string' },
+  'state-dir': { type: 'string', default: path.resolve(import.meta.dirname, '../.sluice') },
+  port: { type: 'string' },
+  concurrency: { type: 'string', default: '4' },
+  'stage-config': { type: 'string' },
+  'trust-ca': { type: 'string' },
+  help: { type: 'boolean', default: false },
+} as const;
+type Values = ReturnType<typeof parseArgs<{ options: typeof options }>>['values'];
 
-if (values.help) console.log(help);
-else await main();
+try {
+  const { values } = parseArgs({ options });
+  if (values.help) console.log(help);
+  else await main(values);
+} catch (error) {
+  const { message, code } = error as Error & { code?: string };
+  console.error(message);
+  process.exit(error instanceof UsageError || code?.startsWith('ERR_PARSE_ARGS') === true ? 2 : 1);
+}
 
-async function main(): Promise<void> {
+async function main(values: Values): Promise<void> {
   const stateDir = path.resolve(values['state-dir']);
   const other = runningPid(stateDir);
   if (other !== undefined) {
-    console.error(`A local Sluice is running already (process ${other}, ${stateDir}). Stop it, or give --state-dir.`);
-    process.exit(1);
+    throw new Error(`A local Sluice is running already (process ${other}, ${stateDir}). Stop it, or give --state-dir.`);
   }
   mkdirSync(stateDir, { recursive: true });
   const authority = await createAuthority(path.join(stateDir, 'ca.pem'));
@@ -56,7 +64,7 @@ async function main(): Promise<void> {
     port: values.port === undefined ? undefined : wholeNumber('port', values.port, 0, 65_535),
     concurrency: wholeNumber('concurrency', values.concurrency, 1, 64),
     caFile: authority.caFile,
-    stageConfig: values['stage-config'] === undefined ? undefined : (JSON.parse(values['stage-config']) as Record<string, unknown>),
+    stageConfig: values['stage-config'] === undefined ? undefined : jsonObject('stage-config', values['stage-config']),
   });
   addControlRoutes(embedded);
 
@@ -74,6 +82,15 @@ async function main(): Promise<void> {
 function wholeNumber(name: string, text: string, min: number, max: number): number {
   const value = Number(text);
   if (Number.isInteger(value) && value >= min && value <= max) return value;
-  console.error(`--${name}: must be a whole number from ${min} to ${max} (got ${text})`);
-  return process.exit(2);
+  throw new UsageError(`--${name}: must be a whole number from ${min} to ${max} (got ${text})`);
+}
+
+function jsonObject(name: string, text: string): Record<string, unknown> {
+  try {
+    const value: unknown = JSON.parse(text);
+    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
+  } catch {
+    // Falls through: both are the same mistake.
+  }
+  throw new UsageError(`--${name}: must be a JSON object (got ${text})`);
 }

@@ -58,11 +58,13 @@ export const testSecret = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;
 export interface StartOptions {
   readonly args?: readonly string[];
   readonly concurrency?: number;
+  /** Of an installation before, for a consumer that outlives it. */
+  readonly authority?: Authority;
 }
 
 export async function startEmbedded(options: StartOptions = {}): Promise<Embedded> {
   const dir = mkdtempSync(path.join(tmpdir(), 'sluice-test-'));
-  const authority = await createAuthority(path.join(dir, 'test-ca.pem'));
+  const authority = options.authority ?? (await createAuthority(path.join(mkdtempSync(path.join(tmpdir(), 'sluice-ca-')), 'ca.pem')));
   const args = ['--no-demo', '--state-dir', dir, '--trust-ca', authority.caFile, '--concurrency', String(options.concurrency ?? 4), ...(options.args ?? [])];
   const child = spawn(process.execPath, ['--import', './local/clock-preload.mjs', 'local/main.ts', ...args], {
     cwd: root,

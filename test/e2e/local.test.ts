@@ -1,0 +1,114 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { existsSync, mkdtempSync, readFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterEach, describe, expect, it } from 'vitest';
+import type { LocalFile } from '../../bin/cli/target.ts';
+import { messageBody, startEmbedded, until } from '../support/embedded.ts';
+import { startRecorder } from '../support/recorder.ts';
+
+const root = path.join(import.meta.dirname, '../..');
+const started: ChildProcess[] = [];
+afterEach(() => started.splice(0).forEach((child) => child.kill('SIGKILL')));
+
+function start(...args: string[]) {
+  const stateDir = mkdtempSync(path.join(tmpdir(), 'sluice-local-'));
+  return { stateDir, ...startIn(stateDir, ...args) };
+}
+
+function startIn(stateDir: string, ...args: string[]) {
+  const child = spawn(process.execPath, ['--import', './local/clock-preload.mjs', 'local/main.ts', '--state-dir', stateDir, ...args], { cwd: root });
+  started.push(child);
+  let output = '';
+  for (const stream of [child.stdout, child.stderr]) stream.setEncoding('utf8').on('data', (text: string) => (output += text));
+  const exited = new Promise<number | null>((resolve) => child.once('exit', (code) => resolve(code)));
+  return { child, exited, output: () => output };
+}
+
+const localOf = (stateDir: string) =>
+  until('local.json', () => (existsSync(path.join(stateDir, 'local.json')) ? (JSON.parse(readFileSync(path.join(stateDir, 'local.json'), 'utf8')) as LocalFile) : undefined), 30_000);
+const workersOf = async (local: LocalFile) =>
+  until('workers', async () => {
+    const answer = await fetch(`${local.endpoint}/_sluice/environments?function=deliver`).catch(() => undefined);
+    const workers = answer?.ok === true ? ((await answer.json()) as { pid: number }[]) : [];
+    return workers.length > 0 ? workers.map((w) => w.pid) : undefined;
+  });
+const isAlive = (pid: number) => {
+  try {
+    process.kill(pid, 0);
+    return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'));
+  } catch {
+    return false;
+  }
+};
+
+describe('npm start', () => {
+  it('shows a table from the records, stays up until Ctrl-C, and leaves nothing behind', async () => {
+    const { stateDir, child, exited, output } = start();
+    const local = await localOf(stateDir);
+    const workers = await workersOf(local);
+    await until('the table', () => /healthy\s+\w+\s+\d\/8\s+\d+/.test(output()) && output().includes('Try: npx sluice send'), 20_000);
+    const second = startIn(stateDir);
+    expect(await second.exited).toBe(1);
+    expect(second.output()).toContain('running already');
+    expect(child.exitCode).toBeNull();
+
+    child.kill('SIGINT');
+    expect(await exited).toBe(0);
+    await until('all workers are gone', () => workers.every((pid) => !isAlive(pid)));
+    expect(existsSync(path.join(stateDir, 'local.json'))).toBe(false);
+    await expect(fetch(local.endpoint)).rejects.toThrow();
+  });
+
+  it('takes its workers with it even when it is killed', async () => {
+    const { stateDir, child, exited } = start();
+    const workers = await workersOf(await localOf(stateDir));
+    child.kill('SIGKILL');
+    await exited;
+    await until('all workers are gone', () => workers.every((pid) => !isAlive(pid)));
+    // A file that a killed installation left does not keep the next one from starting.
+    const next = startIn(stateDir, '--no-demo');
+    await until('the next one is ready', () => next.output().includes('"ready":true'), 30_000);
+    next.child.kill('SIGTERM');
+    expect(await next.exited).toBe(0);
+  });
+
+  it('answers wrong options and --help as a command line should', async () => {
+    const wrong = start('--concurrency', '0');
+    expect(await wrong.exited).toBe(2);
+    expect(wrong.output()).toContain('--concurrency: must be a whole number from 1 to 64 (got 0)');
+    expect(await start('--nope').exited).toBe(2);
+    const refused = start('--stage-config', '{"deliver":{"timeoutS":10}}');
+    expect(await refused.exited).toBe(1);
+    expect(refused.output()).toMatch(/deliver.timeoutS.*10/);
+    expect(refused.output()).not.toContain('    at ');
+    const help = start('--help');
+    expect(await help.exited).toBe(0);
+    expect(help.output()).toContain('--once');
+  });
+});
+
+describe('--data', () => {
+  it('keeps what waits over a restart, and delivers it then', async () => {
+    const dataDir = mkdtempSync(path.join(tmpdir(), 'sluice-data-'));
+    const first = await startEmbedded({ args: ['--data', dataDir] });
+    const consumer = await startRecorder(first.authority);
+    consumer.reply((_r, nth) => ({ status: nth === 1 ? 503 : 200 }));
+    await first.register('kept', consumer.url(), { retry: { baseS: 3_600 } });
+    await first.send(messageBody('kept', 'evt_kept', '{"a":"é"}'));
+    await until('the first attempt', async () => (await first.record('kept', 'evt_kept'))?.attempt === 1);
+    expect(await first.stop()).toBe(0);
+
+    const second = await startEmbedded({ args: ['--data', dataDir], authority: first.authority });
+    try {
+      expect(await second.record('kept', 'evt_kept')).toMatchObject({ state: 'waiting', attempt: 1 });
+      await second.passDue('kept', 'evt_kept', 1);
+      await until('the second attempt', async () => (await second.record('kept', 'evt_kept'))?.state === 'delivered');
+      await second.drainQueue();
+      expect(consumer.requests.map((r) => r.body.toString())).toEqual(['{"a":"é"}', '{"a":"é"}']);
+    } finally {
+      await consumer.close();
+      await second.stop();
+    }
+  });
+});
