@@ -74,12 +74,27 @@ describe('a delivery', () => {
     expect(of(`evt_bytes_${form}`)[0]?.body.equals(Buffer.from(expected))).toBe(true);
   });
 
-  it('arrives byte for byte from base64, binary included', async () => {
-    const bytes = Buffer.from([0, 255, 10, 13, 128, 195, 40]);
+  it.each([
+    ['text', Buffer.from(payload)],
+    ['binary', Buffer.from([0, 255, 10, 13, 128, 195, 40])],
+  ])('arrives byte for byte from base64 of %s', async (form, bytes) => {
     await embedded.register('bytes', consumer.url());
-    await embedded.send(JSON.stringify({ endpointId: 'bytes', eventId: 'evt_b64', payloadBase64: bytes.toString('base64') }));
-    await settled('bytes', 'evt_b64');
-    expect(of('evt_b64')[0]?.body.equals(bytes)).toBe(true);
+    const eventId = `evt_b64_${form}`;
+    await embedded.send(JSON.stringify({ endpointId: 'bytes', eventId, payloadBase64: bytes.toString('base64') }));
+    await settled('bytes', eventId);
+    expect(of(eventId)[0]?.body.equals(bytes)).toBe(true);
+  });
+
+  it('keeps its bytes through the dead-letter queue and a replay', async () => {
+    await embedded.register('bytes', consumer.url());
+    consumer.reply((_r, nth) => ({ status: nth === 1 ? 400 : 200 }));
+    const body = messageBody('bytes', 'evt_bytes_dead', payload);
+    await embedded.send(body);
+    await settled('bytes', 'evt_bytes_dead');
+    const copy = await deadLetter((m) => m.Body === body);
+    await embedded.send(copy.Body ?? '', { generation: Number(copy.MessageAttributes?.['sluice-gen']?.StringValue) });
+    await until('the replay is delivered', async () => (await embedded.record('bytes', 'evt_bytes_dead'))?.state === 'delivered');
+    expect(of('evt_bytes_dead').map((r) => r.body.toString())).toEqual([payload, payload]);
   });
 
   it('keeps id and bytes over its attempts, and signs each anew (FAULTS 4, 45)', async () => {
@@ -186,7 +201,16 @@ describe('bad input', () => {
     await expect(embedded.send(messageBody('good', 'evt_big', JSON.stringify('x'.repeat(262_144))))).rejects.toThrow(/262144|shorter/);
   });
 
-  it('leaves nothing in the fault queue', async () => {
+  it('leaves one dead letter for each bad body, and nothing in the fault queue', async () => {
+    const bodies: (string | undefined)[] = [];
+    for (;;) {
+      const { Messages = [] } = await embedded.sqs.send(
+        new ReceiveMessageCommand({ QueueUrl: embedded.output(outputs.deadLetterQueueUrl), MaxNumberOfMessages: 10, VisibilityTimeout: 600 }),
+      );
+      if (Messages.length === 0) break;
+      bodies.push(...Messages.map((m) => m.Body));
+    }
+    for (const [name, body] of refused) expect(bodies.filter((b) => b === body), name).toHaveLength(1);
     expect(await depth(embedded.sqs, embedded.output(outputs.faultQueueUrl))).toEqual({ ready: 0, hidden: 0 });
   });
 });
