@@ -22,6 +22,7 @@ export class SluiceStack extends Stack {
       endpointsTable: tables.endpoints.tableName,
       deliveriesTable: tables.deliveries.tableName,
       deliverFunction: deliver.function.functionName,
+      deliverTimeoutS: String(stage.deliver.timeoutS),
     };
     for (const key of Object.keys(values) as (keyof typeof values)[]) new CfnOutput(this, outputs[key], { value: values[key] });
   }

@@ -20,6 +20,8 @@ const overridesSchema = z.strictObject({
     })
     .partial()
     .optional(),
+  // The budgets that the stage's endpoints are expected to use: a short timeout is accepted only together with them.
+  // Each endpoint's own are checked against the timeout again when it is registered.
   budgetsMs: z
     .strictObject({ connection: positive, setup: positive, write: positive, read: positive, total: positive })
     .partial()

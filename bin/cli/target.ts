@@ -16,6 +16,7 @@ export interface Target {
   readonly deliveriesTable: string;
   readonly deliveryQueueUrl: string;
   readonly deadLetterQueueUrl: string;
+  readonly deliverTimeoutS: number;
 }
 
 /** What a running local installation writes down, so that any SDK can drive it. */
@@ -82,5 +83,6 @@ function targetOf(name: string, db: DynamoDBClient, sqs: SQSClient, found: Reado
     deliveriesTable: value(outputs.deliveriesTable),
     deliveryQueueUrl: value(outputs.deliveryQueueUrl),
     deadLetterQueueUrl: value(outputs.deadLetterQueueUrl),
+    deliverTimeoutS: Number(value(outputs.deliverTimeoutS)),
   };
 }

@@ -162,6 +162,7 @@ describe('stack and construct', () => {
     expect(Object.keys(template.toJSON()['Outputs'] as object).sort()).toEqual([
       'DeadLetterQueueUrl',
       'DeliverFunctionName',
+      'DeliverTimeoutSeconds',
       'DeliveriesTableName',
       'DeliveryQueueUrl',
       'DrainQueueUrl',

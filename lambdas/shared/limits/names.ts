@@ -44,4 +44,6 @@ export const outputs = {
   endpointsTable: 'EndpointsTableName',
   deliveriesTable: 'DeliveriesTableName',
   deliverFunction: 'DeliverFunctionName',
+  /** Endpoint budgets must fit into it, so registration needs it. */
+  deliverTimeoutS: 'DeliverTimeoutSeconds',
 } as const;
