@@ -88,7 +88,8 @@ async function makeRoom(
     else shed([copy]);
   }
   const wanted = [...why.free, ...reaped];
-  if (wanted.length > lane.avail) {
+  // Beside a reaped claim its lease goes too, or leases without slots would stay for ever.
+  if (wanted.length > lane.avail || reaped.length > 0) {
     for (const [leaseId, lease] of why.expiredLeases) {
       await deps.lanes.reapLease(wanted[0]?.message.endpointId ?? '', leaseId, lease);
     }

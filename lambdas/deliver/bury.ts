@@ -4,7 +4,7 @@ import type { Parsed } from '../shared/core/parse.ts';
 import { decideReceive } from '../shared/core/receive.ts';
 import { assertTransition, blankRecord, type DeadRecord, type DeliveryRecord } from '../shared/core/record.ts';
 import type { Endpoint, LaneGuard, ReceivedMessage } from '../shared/ports/index.ts';
-import { putBack, putBackUntil } from './retain.ts';
+import { putBack, putBackPastClaim } from './retain.ts';
 import { reapExpired } from './reap.ts';
 import type { Copy, DeliverDeps, Exit, Invocation } from './types.ts';
 
@@ -102,9 +102,8 @@ async function buryOneUnclaimed(
   assertTransition(record, to);
   const { answer, claim } = await deps.records.writeUnclaimed(record, to, guardOf(copy, endpoint));
   if (answer === 'written') return finishBurial(deps, copy.received, to);
-  await deps.endpoints.refresh(copy.message.endpointId);
   if (claim === undefined) return putBack(deps, copy.received);
-  if (claim.endsEpochMs > nowEpochMs) return putBackUntil(deps, copy.received, claim.endsEpochMs, invocation);
+  if (claim.endsEpochMs > nowEpochMs) return putBackPastClaim(deps, copy.received, claim.endsEpochMs, invocation);
   await reapExpired(deps, copy, claim);
   return putBack(deps, copy.received);
 }

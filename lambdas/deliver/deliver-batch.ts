@@ -1,5 +1,5 @@
 import { shortHash, recordKeyOf } from '../shared/core/keys.ts';
-import { parseMessage } from '../shared/core/parse.ts';
+import { parseMessage, type Message, type Parsed } from '../shared/core/parse.ts';
 import type { ReceivedMessage } from '../shared/ports/index.ts';
 import { buryMalformed } from './bury.ts';
 import { deliverGroup } from './deliver-group.ts';
@@ -20,13 +20,11 @@ export async function deliverBatch(
   const work: Promise<ReadonlyMap<string, Exit>>[] = [];
 
   for (const received of batch) {
-    const parsed = parseMessage(received.body);
-    if (parsed.ok) {
-      const { message } = parsed;
-      const recordKey = recordKeyOf(message.endpointId, message.claimKey);
-      const copy: Copy = { received, message, recordKey, claimKey: message.claimKey, shortHash: shortHash(message.payloadHash) };
-      groups.set(message.endpointId, [...(groups.get(message.endpointId) ?? []), copy]);
-    } else {
+    const parsed = parsedOrFault(deps, received);
+    if (parsed?.ok === true) {
+      const { endpointId } = parsed.message;
+      groups.set(endpointId, [...(groups.get(endpointId) ?? []), copyOf(received, parsed.message)]);
+    } else if (parsed !== undefined) {
       work.push(orRetain(deps, [received], async () => new Map([[received.messageId, await buryMalformed(deps, received, parsed)]])));
     }
   }
@@ -36,6 +34,21 @@ export async function deliverBatch(
 
   const exits = new Map((await Promise.all(work)).flatMap((map) => [...map]));
   return { retained: batch.map((m) => m.messageId).filter((id) => exits.get(id)?.kind !== 'ack') };
+}
+
+/** A parser that throws is a bug of ours: the message stays, and its batch goes on. */
+function parsedOrFault(deps: DeliverDeps, received: ReceivedMessage): Parsed | undefined {
+  try {
+    return parseMessage(received.body);
+  } catch (error) {
+    deps.telemetry.fault('parse-failed', error, { messageId: received.messageId });
+    return undefined;
+  }
+}
+
+function copyOf(received: ReceivedMessage, message: Message): Copy {
+  const { endpointId, claimKey, payloadHash } = message;
+  return { received, message, claimKey, recordKey: recordKeyOf(endpointId, claimKey), shortHash: shortHash(payloadHash) };
 }
 
 /** A bug or an outage inside one piece of work keeps that piece's messages, and tells somebody. */

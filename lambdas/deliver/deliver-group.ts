@@ -41,7 +41,7 @@ async function deliverGranted(
   invocation: Invocation,
 ): Promise<Map<Copy, Settled>> {
   if (granted.length === 0) return new Map();
-  const { found, unread } = await deps.records.read(granted.map((copy) => copy.recordKey));
+  const { found, unread } = await readOrNone(deps, granted);
   const settled = new Map(
     await Promise.all(
       granted.map(async (copy): Promise<[Copy, Settled]> => {
@@ -78,6 +78,17 @@ async function deliverGranted(
       }),
     ),
   );
+}
+
+/** A read that fails for a reason of ours leaves all unread, so that the slots are given back at once. */
+async function readOrNone(deps: DeliverDeps, granted: readonly Copy[]): ReturnType<DeliverDeps['records']['read']> {
+  const keys = granted.map((copy) => copy.recordKey);
+  try {
+    return await deps.records.read(keys);
+  } catch (error) {
+    deps.telemetry.fault('read-failed', error, { endpointId: granted[0]?.message.endpointId });
+    return { found: new Map(), unread: new Set(keys) };
+  }
 }
 
 /** Distinct keys first; a second copy of a key waits for the first one's settle. */

@@ -8,6 +8,7 @@ import {
 import { marshall, unmarshall } from '@aws-sdk/util-dynamodb';
 import { claimEndsEpochMs, removedCfg } from '../core/lane.ts';
 import type { DeadRecord, DeliveryRecord } from '../core/record.ts';
+import { records as recordLimits } from '../limits/numbers.ts';
 import type { LaneGuard, Records, WriteAnswer } from '../ports/index.ts';
 import { cancellation, writeFailure } from './dynamodb-errors.ts';
 import { sk, toLane } from './dynamodb-lane-item.ts';
@@ -26,9 +27,11 @@ export function createDynamoDbRecords(db: DynamoDBClient, tables: { endpoints: s
         new BatchGetItemCommand({ RequestItems: { [tables.deliveries]: { Keys, ConsistentRead: true } } }),
       );
       const left = answer.UnprocessedKeys?.[tables.deliveries]?.Keys ?? [];
-      const items = answer.Responses?.[tables.deliveries] ?? [];
-      const found = new Map(items.map((item) => toRecord(unmarshall(item))).map((record) => [record.recordKey, record]));
-      return { found, unread: new Set(left.map((k) => unmarshall(k)['pk'] as string)) };
+      const items = (answer.Responses?.[tables.deliveries] ?? []).map((item) => unmarshall(item));
+      // What a newer program wrote cannot be decided from here: unread, so that its message waits for that program.
+      const newer = items.filter((item) => (item['v'] as number) > recordLimits.version);
+      const found = new Map(items.filter((item) => !newer.includes(item)).map((item) => toRecord(item)).map((record) => [record.recordKey, record]));
+      return { found, unread: new Set([...left.map((k) => unmarshall(k)), ...newer].map((k) => k['pk'] as string)) };
     } catch (error) {
       // A read that failed changed nothing; a bug is thrown again.
       writeFailure(error);

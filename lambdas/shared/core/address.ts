@@ -4,7 +4,9 @@ import ipaddr from 'ipaddr.js';
 export type AllowedBlocks = readonly string[];
 
 /** IPv6 blocks that carry an IPv4 address for a router to unwrap, or are otherwise no public destination. */
-const refusedV6 = ['64:ff9b::/96', '64:ff9b:1::/48', '2002::/16', '2001::/23', '2001:db8::/32', '::/96', '3fff::/20', '5f00::/16', '100::/64'];
+const refusedV6 = ['2002::/16', '2001::/23', '2001:db8::/32', '3fff::/20'];
+/** All that is assigned for public IPv6 unicast; NAT64, IPv4-compatible and whatever comes next lie outside. */
+const publicV6 = '2000::/3';
 const refusedV4 = ['192.88.99.0/24', '192.0.0.0/24', '198.18.0.0/15', '168.63.129.16/32'];
 
 /**
@@ -17,6 +19,7 @@ export function addressProblem(text: string, allowed: AllowedBlocks): string | u
   if (allowed.some((block) => inBlock(address, block))) return undefined;
   const range = address.range();
   if (range !== 'unicast') return range;
+  if (address.kind() === 'ipv6' && !inBlock(address, publicV6)) return `outside ${publicV6}`;
   const refused = address.kind() === 'ipv6' ? refusedV6 : refusedV4;
   const block = refused.find((b) => inBlock(address, b));
   return block === undefined ? undefined : `inside ${block}`;

@@ -66,11 +66,11 @@ export function readRefusal<W extends Wanted>(
   asked: { leaseId: string; cfg: string; wanted: readonly W[] },
   nowEpochMs: number,
 ): Refusal<W> {
-  if (lane === undefined || lane.cfg === removedCfg) return { kind: 'noLane' };
-  if (lane.leases.has(asked.leaseId)) {
+  if (lane?.leases.has(asked.leaseId) === true) {
     const mine = (w: W) => lane.claims.get(w.claimKey)?.leaseId === asked.leaseId;
     return { kind: 'granted', granted: asked.wanted.filter(mine), others: asked.wanted.filter((w) => !mine(w)) };
   }
+  if (lane === undefined || lane.cfg === removedCfg) return { kind: 'noLane' };
   if (lane.cfg !== asked.cfg) return { kind: 'staleConfig' };
   const expiredLeases = [...lane.leases].filter(([, lease]) => lease.expiresEpochMs <= nowEpochMs);
   const found: Extract<Refusal<W>, { kind: 'partly' }> = {

@@ -36,8 +36,8 @@ export function parseMessage(body: string): Parsed {
   const members = jsonMembers(body);
   if (members === undefined) return refuse('body must be a JSON object');
   const ids = legibleIds(value as Record<string, unknown>);
-  const names = members.map((m) => m.name);
-  const twice = names.find((name, i) => names.indexOf(name) !== i);
+  const seen = new Set<string>();
+  const twice = members.find(({ name }) => seen.has(name) || !seen.add(name))?.name;
   if (twice !== undefined) return refuse(`field ${quote(twice)} stands twice`, ids);
 
   const fields = messageFieldsSchema.safeParse(value);
@@ -97,10 +97,11 @@ function firstProblem(issues: readonly Issue[], value: unknown): string {
   const got = (value as Record<string, unknown>)[String(issue.path[0])];
   // The payload is never quoted: it must not reach records or logs by way of an error.
   const shown = issue.path.length === 0 || name.startsWith('payload') || got === undefined ? '' : ` (got ${quote(got)})`;
-  return `${name === '' ? 'message' : name}: ${issue.message}${shown}`;
+  return `${name === '' ? 'message' : name}: ${issue.message}${shown}`.slice(0, 300).toWellFormed();
 }
 
 function quote(value: unknown): string {
-  const text = JSON.stringify(value) ?? typeof value;
+  // Of arrays and objects only the kind: JSON.stringify recurses, and a deep one would overflow the stack.
+  const text = typeof value === 'object' && value !== null ? (Array.isArray(value) ? 'an array' : 'an object') : (JSON.stringify(value) ?? typeof value);
   return text.length <= 60 ? text : `${text.slice(0, 57).toWellFormed()}...`;
 }

@@ -1,0 +1,12 @@
+import { afterAll, beforeAll, describe } from 'vitest';
+import { startDynamoSubject, type DynamoSubject } from '../support/dynamo-subject.ts';
+import { describeLanes } from '../support/lanes-contract.ts';
+import { describeRecords } from '../support/records-contract.ts';
+
+describe('the DynamoDB adapters', () => {
+  let subject: DynamoSubject;
+  beforeAll(async () => void (subject = await startDynamoSubject()));
+  afterAll(() => subject.close());
+  describeLanes(() => subject.world);
+  describeRecords(() => subject.world);
+});

@@ -1,0 +1,188 @@
+/** Writes whose answer is lost: the SDK repeats them, and what it then hears must be read for what it is. */
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { readRefusal } from '../../lambdas/shared/core/lane.ts';
+import { afterReap, dead } from '../../lambdas/shared/core/decide.ts';
+import { endpointOf, waitingOf } from '../support/builders.ts';
+import { startDynamoSubject, type DynamoSubject } from '../support/dynamo-subject.ts';
+import { FaultyHandler, type Fate } from '../support/sdk-faults.ts';
+import { expiresEpochMs, LaneSubject, type World } from '../support/world.ts';
+
+let subject: DynamoSubject;
+let faulty: World & { registry: DynamoSubject['world']['registry'] };
+let handler: FaultyHandler;
+let lane: LaneSubject;
+
+beforeAll(async () => {
+  subject = await startDynamoSubject();
+  handler = new FaultyHandler();
+  const client = subject.connect({ requestHandler: handler });
+  faulty = subject.worldOn(client);
+  // The client learns its endpoint and credentials with the first call.
+  await faulty.records.read(['x']);
+});
+afterAll(() => subject.close());
+beforeEach(async () => {
+  handler.next();
+  lane = new LaneSubject(subject.world);
+  await lane.put();
+});
+
+const waiting = (overrides = {}) => waitingOf(overrides, { endpointId: lane.endpointId, eventId: 'a' });
+const settled = { lastLease: { leaseId: 'l1', kind: 'settled' as const } };
+
+describe('admit', () => {
+  const admit = async (...fates: Fate[]) => {
+    handler.next(...fates);
+    return faulty.lanes.admit(lane.ask(['a', 'b']));
+  };
+
+  it('that was applied and repeated is refused with its own lease in the item: granted', async () => {
+    const answer = await admit('lost');
+    expect(handler.requests).toBe(2);
+    if (answer.kind !== 'refused') throw new Error(answer.kind);
+    const ask = lane.ask(['a', 'b']);
+    expect(readRefusal(answer.lane, ask, 0)).toEqual({ kind: 'granted', granted: ask.wanted, others: [] });
+    expect(await lane.lane()).toMatchObject({ avail: 6 });
+  });
+
+  it('that never arrived is granted by the repeat', async () => {
+    expect(await admit('dropped')).toMatchObject({ kind: 'granted' });
+    expect(await lane.lane()).toMatchObject({ avail: 6 });
+  });
+
+  it.each<[string, Fate[]]>([
+    ['every answer was lost', ['lost', 'lost', 'lost']],
+    ['no request arrived', ['dropped', 'dropped', 'dropped']],
+    ['the repeats were throttled', ['lost', 'throttled', 'throttled']],
+    ['only the last was throttled', ['dropped', 'lost', 'throttled']],
+    // The SDK tells only of its last attempt: three throttles look like a lost answer and two throttles.
+    ['all were throttled', ['throttled', 'throttled', 'throttled']],
+  ])('is unsure where %s, and can be taken back', async (_why, fates) => {
+    expect(await admit(...fates)).toEqual({ kind: 'unsure' });
+    await lane.lane();
+    const give = lane.give({ slots: 2, release: [lane.key('a'), lane.key('b')], failures: 1 });
+    expect(await faulty.lanes.giveBack(give)).toBe('done');
+    expect(await lane.lane()).toMatchObject({ avail: 8, leases: new Map(), claims: new Map() });
+  });
+
+  it.each<Fate>(['throttled', 'conflict'])('that was %s at its first and only attempt was certainly not applied', async (fate) => {
+    const once = subject.worldOn(subject.connect({ requestHandler: handler, maxAttempts: 1 }));
+    handler.next(fate);
+    expect(await once.lanes.admit(lane.ask(['a']))).toEqual({ kind: 'throttled' });
+    expect(await lane.lane()).toMatchObject({ avail: 8 });
+  });
+
+  it('that was throttled once and then granted is granted', async () => {
+    expect(await admit('throttled')).toMatchObject({ kind: 'granted' });
+  });
+});
+
+describe('giveBack', () => {
+  const give = () => lane.give({ slots: 2, release: [lane.key('a')], keep: [lane.key('b')], failures: 2 });
+  beforeEach(() => subject.world.lanes.admit(lane.ask(['a', 'b'])));
+
+  it.each<[string, Fate[], string]>([
+    ['applied and repeated', ['lost'], 'done'],
+    ['throttled once', ['throttled'], 'done'],
+    ['never answered', ['lost', 'lost', 'lost'], 'unsure'],
+    ['never applied', ['dropped', 'dropped', 'dropped'], 'unsure'],
+  ])('%s: %s is %s, and no slot is returned twice', async (_why, fates, answer) => {
+    handler.next(...fates);
+    expect(await faulty.lanes.giveBack(give())).toBe(answer);
+    const now = await lane.lane();
+    if (!fates.every((fate) => fate === 'dropped')) expect(now).toMatchObject({ avail: 8, failures: 2 });
+    expect(await faulty.lanes.giveBack(give())).toBe('done');
+    expect(await lane.lane()).toMatchObject({ avail: 8, failures: 2 });
+  });
+
+  it('applied, repeated, releasing all: the claims are not another\'s by then', async () => {
+    handler.next('lost');
+    expect(await faulty.lanes.giveBack({ ...give(), release: [lane.key('a'), lane.key('b')], keep: [] })).toBe('done');
+    expect(await lane.lane()).toMatchObject({ avail: 8, leases: new Map(), claims: new Map() });
+  });
+});
+
+describe('reaping', () => {
+  beforeEach(() => subject.world.lanes.admit(lane.ask(['a', 'b'])));
+  const reap = () => {
+    const { claimKey, recordKey, shortHash } = lane.names('a');
+    const change = { kind: 'ambiguousAttempt', from: undefined, to: afterReap(waiting(), 'l1', expiresEpochMs) } as const;
+    return faulty.lanes.reapClaim({ endpointId: lane.endpointId, claimKey, claim: { leaseId: 'l1', shortHash }, nowEpochMs: expiresEpochMs, recordKey, change });
+  };
+
+  it('a lease returns its slots once, however often it is repeated', async () => {
+    handler.next('lost', 'lost');
+    await faulty.lanes.reapLease(lane.endpointId, 'l1', { slots: 2, expiresEpochMs });
+    expect(await lane.lane()).toMatchObject({ avail: 8 });
+  });
+
+  it('a claim records one attempt, for the transaction carries its token', async () => {
+    handler.next('lost');
+    expect(await reap()).toBe('reaped');
+    expect(await lane.record('a')).toMatchObject({ attempt: 1, ambiguous: 1 });
+  });
+
+  it('a claim whose reap is never answered counts as lost, and is not recorded twice', async () => {
+    handler.next('lost', 'lost', 'lost');
+    expect(await reap()).toBe('lost');
+    expect(await reap()).toBe('lost');
+    expect(await lane.record('a')).toMatchObject({ attempt: 1, ambiguous: 1 });
+  });
+});
+
+describe('records', () => {
+  const verdict = () => waiting({ attempt: 1, ...settled });
+
+  it.each<[string, Fate[], string]>([
+    ['applied and repeated', ['lost'], 'written'],
+    ['never arrived the first time', ['dropped'], 'written'],
+    ['throttled, then applied', ['throttled'], 'written'],
+    ['never answered', ['lost', 'lost', 'lost'], 'unsure'],
+    ['repeat throttled', ['lost', 'throttled', 'throttled'], 'unsure'],
+  ])('a write %s is what it is', async (_why, fates, answer) => {
+    handler.next(...fates);
+    expect(await faulty.records.write(undefined, verdict())).toBe(answer);
+    expect(await lane.record('a')).toEqual(verdict());
+  });
+
+  it('a write that is throttled at its only attempt has failed', async () => {
+    const once = subject.worldOn(subject.connect({ requestHandler: handler, maxAttempts: 1 }));
+    handler.next('throttled');
+    expect(await once.records.write(undefined, verdict())).toBe('failed');
+    expect(await lane.record('a')).toBeUndefined();
+  });
+
+  it('a repeat that meets a foreign write has lost, whatever its first attempt did', async () => {
+    await subject.world.records.write(undefined, waiting({ attempt: 1, lastLease: { leaseId: 'l2', kind: 'settled' } }));
+    handler.next('lost');
+    expect(await faulty.records.write(undefined, verdict())).toBe('lost');
+  });
+
+  it('a guarded write applied and repeated is written', async () => {
+    const record = dead(waiting(settled), 'disabled', 'x');
+    handler.next('lost');
+    const guard = { endpointId: lane.endpointId, claimKey: lane.key('a'), lane: { kind: 'atVersion', cfg: 'V1' } } as const;
+    expect(await faulty.records.writeUnclaimed(undefined, record, guard)).toEqual({ answer: 'written' });
+    expect(await lane.record('a')).toEqual(record);
+  });
+
+  it('a mark applied and repeated is written', async () => {
+    const record = dead(waiting(settled), 'gone', 'x');
+    await subject.world.records.write(undefined, record);
+    handler.next('lost');
+    expect(await faulty.records.markBuried(record)).toBe('written');
+  });
+
+  it.each<[string, Fate]>([['throttled', 'throttled'], ['cut off', 'lost']])('a read that was %s to its end leaves every key unread', async (_why, fate) => {
+    handler.next(fate, fate, fate);
+    expect(await faulty.records.read(['k1', 'k2', 'k1'])).toEqual({ found: new Map(), unread: new Set(['k1', 'k2']) });
+  });
+});
+
+describe('the registry', () => {
+  it('writes once, though its answer was lost', async () => {
+    handler.next('through', 'through', 'lost');
+    expect(await faulty.registry.put(endpointOf({ endpointId: lane.endpointId, maxInFlight: 3 }, 'V2'))).toBe('written');
+    expect(await lane.lane()).toMatchObject({ slots: 3, avail: 3, cfg: 'V2' });
+  });
+});

@@ -1,0 +1,63 @@
+/** TLS on real sockets: verification is always on, against the name that was asked for. */
+import { getCACertificates, setDefaultCACertificates } from 'node:tls';
+import selfsigned from 'selfsigned';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { createUndiciHttp } from '../../lambdas/shared/adapters/undici-http.ts';
+import { startHostile, type HostileServer } from '../support/hostile-server.ts';
+
+const budgetsMs = { connection: 500, setup: 500, write: 500, read: 500, total: 2_000 };
+const ok = 'HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n';
+const common = { keyType: 'ec', curve: 'P-256', algorithm: 'sha256' } as const;
+const durationMs = expect.any(Number) as number;
+
+type Pair = Awaited<ReturnType<typeof selfsigned.generate>>;
+let authority: Pair;
+const original = getCACertificates('default');
+const http = createUndiciHttp({ allowed: ['127.0.0.0/8', '::1/128'], nowEpochMs: () => 0 });
+let server: HostileServer | undefined;
+
+beforeAll(async () => {
+  authority = await selfsigned.generate([{ name: 'commonName', value: 'Test CA' }], {
+    ...common,
+    extensions: [{ name: 'basicConstraints', cA: true, critical: true }, { name: 'keyUsage', keyCertSign: true, critical: true }],
+  });
+  setDefaultCACertificates([...original, authority.cert]);
+});
+afterAll(async () => {
+  setDefaultCACertificates(original);
+  await http.close();
+});
+afterEach(async () => {
+  await server?.close();
+  server = undefined;
+});
+
+const issue = (names: readonly string[], more: object = {}) =>
+  selfsigned.generate([{ name: 'commonName', value: 'server' }], {
+    ...common,
+    ca: { key: authority.private, cert: authority.cert },
+    extensions: [{ name: 'subjectAltName', altNames: names.map((value) => ({ type: 2 as const, value })) }],
+    ...more,
+  });
+
+async function postTo(pair: Pair, host: string) {
+  // Listening on the name itself, for it may stand for ::1 first.
+  server = await startHostile((socket) => socket.write(ok), { host, tls: { key: pair.private, cert: pair.cert } });
+  return http.post({ url: `https://${host}:${server.port}/`, headers: {}, body: Buffer.from('x'), budgetsMs, poolKey: `${host}:${server.port}` });
+}
+
+describe('a certificate', () => {
+  it('of a known authority for the name that was asked for is accepted', async () => {
+    expect(await postTo(await issue(['localhost']), 'localhost')).toMatchObject({ kind: 'answered', status: 200 });
+  });
+
+  it.each<[string, string, () => Promise<Pair>, string]>([
+    ['for another name', 'localhost', () => issue(['other.example']), 'ERR_TLS_CERT_ALTNAME_INVALID'],
+    ['for a name, where an address was asked for', '127.0.0.1', () => issue(['localhost']), 'ERR_TLS_CERT_ALTNAME_INVALID'],
+    ['that has expired', 'localhost', () => issue(['localhost'], { notBeforeDate: new Date('2024-01-01'), notAfterDate: new Date('2024-02-01') }), 'CERT_HAS_EXPIRED'],
+    ['that signed itself', 'localhost', () => selfsigned.generate([{ name: 'commonName', value: 'localhost' }], common), 'DEPTH_ZERO_SELF_SIGNED_CERT'],
+  ])('%s is refused, and nothing was sent', async (_why, host, pair, cause) => {
+    expect(await postTo(await pair(), host)).toEqual({ kind: 'unsent', phase: 'tls', cause, durationMs });
+    expect(server?.received.every((bytes) => bytes.length === 0)).toBe(true);
+  });
+});

@@ -1,0 +1,76 @@
+import { describe, expect, it } from 'vitest';
+import { addressProblem } from '../../lambdas/shared/core/address.ts';
+
+const refused: readonly (readonly [string, string])[] = [
+  ['loopback', '127.0.0.1'],
+  ['loopback, not the first', '127.255.255.254'],
+  ['loopback IPv6', '::1'],
+  ['loopback, mapped', '::ffff:127.0.0.1'],
+  ['loopback, mapped, in hexadecimal', '::ffff:7f00:1'],
+  ['loopback, IPv4-compatible', '::127.0.0.1'],
+  ['loopback, IPv4-translated', '::ffff:0:127.0.0.1'],
+  ['loopback through NAT64', '64:ff9b::7f00:1'],
+  ['loopback through local NAT64', '64:ff9b:1::7f00:1'],
+  ['loopback through 6to4', '2002:7f00:1::'],
+  ['loopback in octal', '0177.0.0.1'],
+  ['loopback as a number', '2130706433'],
+  ['Teredo', '2001:0:4136:e378:8000:63bf:3fff:fdd2'],
+  ['private 10/8', '10.1.2.3'],
+  ['private 172.16/12', '172.31.255.255'],
+  ['private 192.168/16', '192.168.0.1'],
+  ['private, mapped', '::ffff:10.0.0.1'],
+  ['link-local, EC2 metadata', '169.254.169.254'],
+  ['link-local, ECS credentials', '169.254.170.2'],
+  ['link-local, mapped', '::ffff:169.254.169.254'],
+  ['link-local through NAT64', '64:ff9b::a9fe:a9fe'],
+  ['link-local IPv6', 'fe80::1'],
+  ['link-local IPv6 with a zone', 'fe80::1%eth0'],
+  ['unique-local, EC2 metadata', 'fd00:ec2::254'],
+  ['unique-local', 'fc00::1'],
+  ['site-local', 'fec0::1'],
+  ['carrier-grade NAT', '100.64.0.1'],
+  ['carrier-grade NAT, last', '100.127.255.255'],
+  ['multicast', '224.0.0.1'],
+  ['multicast IPv6', 'ff02::1'],
+  ['unspecified', '0.0.0.0'],
+  ['this network', '0.1.2.3'],
+  ['unspecified IPv6', '::'],
+  ['broadcast', '255.255.255.255'],
+  ['reserved', '240.0.0.1'],
+  ['benchmarking', '198.18.0.1'],
+  ['benchmarking, last', '198.19.255.255'],
+  ['documentation 1', '192.0.2.1'],
+  ['documentation 2', '198.51.100.7'],
+  ['documentation 3', '203.0.113.5'],
+  ['documentation IPv6', '2001:db8::1'],
+  ['documentation IPv6, new', '3fff::1'],
+  ['protocol assignments', '192.0.0.8'],
+  ['6to4 anycast', '192.88.99.1'],
+  ['discard', '100::1'],
+  ['segment routing', '5f00::1'],
+  ['ORCHID', '2001:20::1'],
+  ['Azure host', '168.63.129.16'],
+  ['a host name', 'localhost'],
+  ['nothing', ''],
+  ['an address with a port', '8.8.8.8:443'],
+  ['an IPv6 address in brackets', '[2606:4700::1111]'],
+];
+
+describe('addressProblem', () => {
+  it.each(refused)('refuses %s: %s', (_why, address) => {
+    expect(addressProblem(address, [])).toEqual(expect.any(String));
+  });
+
+  it.each(['8.8.8.8', '1.1.1.1', '172.15.0.1', '172.32.0.1', '100.63.255.255', '100.128.0.1', '192.0.1.1', '198.17.0.1', '223.255.255.255', '169.253.1.1',
+    '2606:4700::1111', '2a00:1450:4001:82a::200e', '2001:4860:4860::8888', '::ffff:8.8.8.8'])('lets public %s through', (address) => {
+    expect(addressProblem(address, [])).toBeUndefined();
+  });
+
+  it('lets through what a block allows, and nothing beside it', () => {
+    const allowed = ['127.0.0.0/8', '::1/128', '10.2.0.0/16'];
+    expect(['127.0.0.1', '::1', '10.2.3.4', '::ffff:127.0.0.1', '8.8.8.8'].map((a) => addressProblem(a, allowed))).toEqual(Array(5).fill(undefined));
+    for (const address of ['10.3.0.1', '169.254.169.254', '::', '::2', '2002:7f00:1::', '64:ff9b::7f00:1']) {
+      expect(addressProblem(address, allowed)).toEqual(expect.any(String));
+    }
+  });
+});

@@ -1,0 +1,143 @@
+/** The table "What a receive finds, and what it does" of the design, row by row. */
+import { beforeEach, describe, expect, it } from 'vitest';
+import { bodyOf, deadOf, deliveredOf, namesOf, t0EpochMs, waitingOf } from '../support/builders.ts';
+import { Harness } from '../support/deliver-harness.ts';
+
+let h: Harness;
+beforeEach(async () => {
+  h = await Harness.create();
+});
+const idle = { avail: 8, leases: new Map(), claims: new Map() };
+
+describe('a receive finds', () => {
+  it('no record: it delivers, and leaves nothing behind but the record', async () => {
+    const { exit, delayS } = await h.runOne(bodyOf());
+    expect([exit, delayS, h.http.sent]).toEqual(['ack', undefined, ['evt_1']]);
+    expect(h.record()).toMatchObject({ state: 'delivered', generation: 0, attempt: 1, lastLease: { leaseId: 'lease-1', kind: 'settled' } });
+    expect(await h.lane()).toMatchObject({ ...idle, failures: 0 });
+  });
+
+  it('waiting, due: it delivers the next attempt', async () => {
+    h.store.seed(waitingOf({ attempt: 2, dueEpochMs: t0EpochMs }));
+    expect(await h.runOne(bodyOf())).toMatchObject({ exit: 'ack' });
+    expect(h.http.requests[0]?.headers).toMatchObject({ 'sluice-attempt': '3' });
+    expect(h.record()).toMatchObject({ state: 'delivered', attempt: 3 });
+  });
+
+  it('waiting, early: it puts the message back until it is due', async () => {
+    h.store.seed(waitingOf({ attempt: 1, dueEpochMs: t0EpochMs + 90_500 }));
+    expect(await h.runOne(bodyOf())).toMatchObject({ exit: 'retain', delayS: 91 });
+    expect([h.http.sent, h.record()]).toEqual([[], waitingOf({ attempt: 1, dueEpochMs: t0EpochMs + 90_500 })]);
+    expect(await h.lane()).toMatchObject(idle);
+  });
+
+  it('waiting for longer than SQS can hide: it hides for what is left of the 12 hours', async () => {
+    h.store.seed(waitingOf({ attempt: 1, dueEpochMs: t0EpochMs + 86_400_000 }));
+    expect(await h.runOne(bodyOf())).toMatchObject({ exit: 'retain', delayS: 43_140 });
+  });
+
+  it('a live claim of another: it puts the message back until 5 s past the claim, and never acknowledges', async () => {
+    await h.claimElsewhere();
+    expect(await h.runOne(bodyOf())).toMatchObject({ exit: 'retain', delayS: 25 });
+    expect(h.http.sent).toEqual([]);
+    expect((await h.lane()).claims.size).toBe(1);
+  });
+
+  it('a live claim on a delivered record: still no acknowledgement', async () => {
+    h.store.seed(deliveredOf());
+    await h.claimElsewhere();
+    expect(await h.runOne(bodyOf())).toMatchObject({ exit: 'retain' });
+  });
+
+  it('an expired claim: it records the ambiguous attempt, and sends again, marked', async () => {
+    await h.claimElsewhere({}, t0EpochMs);
+    expect(await h.runOne(bodyOf())).toMatchObject({ exit: 'ack' });
+    expect(h.record()).toMatchObject({ state: 'delivered', attempt: 2, ambiguous: 1 });
+    expect(h.record()?.history.map((entry) => entry.outcome)).toEqual(['ambiguous', 'answered']);
+    expect(h.http.requests[0]?.headers).toMatchObject({ 'sluice-possible-duplicate': 'true', 'sluice-attempt': '2' });
+  });
+
+  it('delivered: it acknowledges', async () => {
+    h.store.seed(deliveredOf());
+    expect(await h.runOne(bodyOf())).toMatchObject({ exit: 'ack' });
+    expect([h.http.sent, h.record()]).toEqual([[], deliveredOf()]);
+    expect(await h.lane()).toMatchObject(idle);
+  });
+
+  it('dead, burying: it sends to the dead-letter queue, marks buried, acknowledges', async () => {
+    h.store.seed(deadOf('burying'));
+    expect(await h.runOne(bodyOf())).toMatchObject({ exit: 'ack' });
+    expect(h.queues.buried).toEqual([{ body: bodyOf(), record: deadOf('burying') }]);
+    expect(h.record()).toEqual(deadOf('buried'));
+    expect(h.http.sent).toEqual([]);
+  });
+
+  it('dead, and the copy is a redrive of its generation: it replays with fresh attempts', async () => {
+    h.store.seed(deadOf('buried', { generation: 2, attempt: 12 }));
+    h.clock.advance(9_000_000_000);
+    expect(await h.runOne(bodyOf(), { deadLetterGeneration: 2 })).toMatchObject({ exit: 'ack' });
+    expect(h.record()).toMatchObject({ state: 'delivered', generation: 3, attempt: 1, firstEpochMs: t0EpochMs + 9_000_000_000 });
+    expect(h.http.requests[0]?.headers['sluice-attempt']).toBe('1');
+  });
+
+  it.each([undefined, 1, 3])('dead, and any other copy (generation %s): it acknowledges', async (deadLetterGeneration) => {
+    h.store.seed(deadOf('buried', { generation: 2 }));
+    expect(await h.runOne(bodyOf(), { deadLetterGeneration })).toMatchObject({ exit: 'ack' });
+    expect([h.http.sent, h.queues.buried, h.record()]).toEqual([[], [], deadOf('buried', { generation: 2 })]);
+  });
+
+  it('a redrive without a record: it acknowledges, and counts', async () => {
+    expect(await h.runOne(bodyOf(), { deadLetterGeneration: 0 })).toMatchObject({ exit: 'ack' });
+    expect([h.http.sent, h.record()]).toEqual([[], undefined]);
+    expect(h.telemetry.events).toContainEqual(expect.objectContaining({ name: 'copy-done', fields: expect.objectContaining({ why: 'redrive-without-record' }) as object }));
+    expect(await h.lane()).toMatchObject(idle);
+  });
+
+  it.each([deliveredOf({ resend: 1 }), deadOf('buried', { resend: 1 })])('a larger resend on a terminal record ($state): a new generation', async (record) => {
+    h.store.seed(record);
+    expect(await h.runOne(bodyOf({ resend: 2 }))).toMatchObject({ exit: 'ack' });
+    expect([h.http.sent, h.record()]).toMatchObject([['evt_1'], { state: 'delivered', generation: 1, attempt: 1, resend: 2 }]);
+    expect(await h.runOne(bodyOf({ resend: 2 }))).toMatchObject({ exit: 'ack' });
+    expect(h.http.sent).toHaveLength(1);
+  });
+
+  it('a larger resend on a waiting record: nothing more than the attempt that is due anyway', async () => {
+    h.store.seed(waitingOf({ attempt: 1, dueEpochMs: t0EpochMs }));
+    await h.runOne(bodyOf({ resend: 4 }));
+    expect(h.record()).toMatchObject({ state: 'delivered', generation: 0, attempt: 2, resend: 4 });
+    await h.runOne(bodyOf({ resend: 4 }));
+    expect(h.http.sent).toHaveLength(1);
+  });
+
+  it('another payload: dead letter with reason conflict, and the record is untouched', async () => {
+    h.store.seed(deliveredOf());
+    const body = bodyOf({ payload: '{"amount":2}' });
+    expect(await h.runOne(body)).toMatchObject({ exit: 'ack' });
+    expect([h.http.sent, h.record()]).toEqual([[], deliveredOf()]);
+    expect(h.queues.buried).toMatchObject([{ body, record: { state: 'dead', reason: 'conflict', endpointId: 'acme', eventId: 'evt_1' } }]);
+    expect(await h.lane()).toMatchObject(idle);
+  });
+
+  it('another payload while the first is waiting: never sent, and the first goes on', async () => {
+    h.store.seed(waitingOf({ attempt: 1, dueEpochMs: t0EpochMs }));
+    expect(await h.runOne(bodyOf({ payload: '[]' }))).toMatchObject({ exit: 'ack' });
+    expect(h.http.sent).toEqual([]);
+    expect(await h.runOne(bodyOf())).toMatchObject({ exit: 'ack' });
+    expect(h.record()).toMatchObject({ state: 'delivered', attempt: 2 });
+  });
+
+  it('another event id under the same key: a conflict too', async () => {
+    const { recordKey } = namesOf();
+    h.store.seed({ ...deliveredOf({}, { eventId: 'evt_other' }), recordKey });
+    expect(await h.runOne(bodyOf())).toMatchObject({ exit: 'ack' });
+    expect(h.queues.buried).toMatchObject([{ record: { reason: 'conflict', detail: 'another event id has the same key' } }]);
+  });
+
+  it('a full lane: it puts the message back for a while, and counts nothing', async () => {
+    h = await Harness.create({ maxInFlight: 1 });
+    await h.claimElsewhere({ eventId: 'other' });
+    expect(await h.runOne(bodyOf())).toMatchObject({ exit: 'retain', delayS: 3 });
+    expect([h.http.sent, h.record()]).toEqual([[], undefined]);
+    expect(await h.lane()).toMatchObject({ failures: 0 });
+  });
+});

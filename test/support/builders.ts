@@ -1,0 +1,76 @@
+/** Values of the domain with everything filled in, so that a test states only what it is about. */
+import { dead } from '../../lambdas/shared/core/decide.ts';
+import { claimKeyOf, hashOf, recordKeyOf, shortHash } from '../../lambdas/shared/core/keys.ts';
+import type { Lane } from '../../lambdas/shared/core/lane.ts';
+import { blankRecord, type DeadReason, type DeadRecord, type DeliveredRecord, type DeliveryRecord, type WaitingRecord } from '../../lambdas/shared/core/record.ts';
+import { endpointSchema, type EndpointConfig } from '../../lambdas/shared/limits/endpoint-schema.ts';
+import { formatSecret } from '../../lambdas/shared/limits/secret.ts';
+import type { Endpoint, ReceivedMessage } from '../../lambdas/shared/ports/index.ts';
+
+/** A Monday in 2026; every test that needs a time starts from it. */
+export const t0EpochMs = Date.UTC(2026, 0, 5, 10);
+export const secret = formatSecret(Buffer.alloc(32, 7));
+/** The payload of `bodyOf` unless another is given. */
+export const payloadText = '{"amount":1}';
+
+export function configOf(overrides: Readonly<Record<string, unknown>> = {}): EndpointConfig {
+  return endpointSchema.parse({ endpointId: 'acme', url: 'https://hooks.example.com/in', ...overrides });
+}
+
+export function endpointOf(overrides: Readonly<Record<string, unknown>> = {}, version = 'V1'): Endpoint {
+  return { config: configOf(overrides), version, secrets: [secret] };
+}
+
+/** The body of a message; `payload` is source text and stands in the body as it is. */
+export function bodyOf(fields: { endpointId?: string; eventId?: string; payload?: string; resend?: number } = {}): string {
+  const { endpointId = 'acme', eventId = 'evt_1', payload = payloadText, resend } = fields;
+  const extra = resend === undefined ? '' : `,"resend":${resend}`;
+  return `{"endpointId":"${endpointId}","eventId":"${eventId}"${extra},"payload":${payload}}`;
+}
+
+let messages = 0;
+
+/** One received copy; every call is another message. */
+export function receivedOf(body: string, overrides: Partial<ReceivedMessage> = {}): ReceivedMessage {
+  const messageId = `m${++messages}`;
+  return {
+    messageId, receiptHandle: `receipt-${messageId}`, body, receiveCount: 1, sentEpochMs: t0EpochMs, deadLetterGeneration: undefined, ...overrides,
+  };
+}
+
+export interface Names {
+  readonly endpointId?: string;
+  readonly eventId?: string;
+  readonly payload?: string;
+}
+
+/** Keys and hashes of the delivery that `bodyOf(names)` asks for. */
+export function namesOf(names: Names = {}) {
+  const { endpointId = 'acme', eventId = 'evt_1', payload = payloadText } = names;
+  const payloadHash = hashOf(Buffer.from(payload));
+  const claimKey = claimKeyOf(eventId);
+  return { endpointId, eventId, payloadHash, claimKey, recordKey: recordKeyOf(endpointId, claimKey), shortHash: shortHash(payloadHash) };
+}
+
+export function waitingOf(overrides: Partial<WaitingRecord> = {}, names: Names = {}): WaitingRecord {
+  const { endpointId, eventId, payloadHash, recordKey } = namesOf(names);
+  return { ...blankRecord({ endpointId, eventId, eventType: undefined, payloadHash, recordKey }, t0EpochMs), ...overrides };
+}
+
+export function deliveredOf(overrides: Partial<WaitingRecord> = {}, names: Names = {}): DeliveredRecord {
+  const { state: _state, home: _home, dueEpochMs: _due, ...common } = waitingOf({ attempt: 1, ...overrides }, names);
+  return { ...common, state: 'delivered' };
+}
+
+export function deadOf(phase: DeadRecord['phase'], overrides: Partial<WaitingRecord> = {}, reason: DeadReason = 'rejected'): DeadRecord {
+  return { ...dead(waitingOf({ attempt: 1, ...overrides }), reason, 'status 422'), phase };
+}
+
+/** A record in every state that has one, in generation 0. */
+export function everyState(): DeliveryRecord[] {
+  return [waitingOf(), deliveredOf(), deadOf('burying'), deadOf('buried')];
+}
+
+export function laneOf(overrides: Partial<Lane> = {}): Lane {
+  return { slots: 8, avail: 8, cfg: 'V1', leases: new Map(), claims: new Map(), failures: 0, ...overrides };
+}

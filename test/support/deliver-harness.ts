@@ -1,0 +1,95 @@
+/** Runs the deliver flow on fakes, batch by batch. */
+import { deliverBatch } from '../../lambdas/deliver/deliver-batch.ts';
+import { createEndpointCache } from '../../lambdas/deliver/endpoint-cache.ts';
+import type { DeliverDeps, Invocation } from '../../lambdas/deliver/types.ts';
+import type { Lane } from '../../lambdas/shared/core/lane.ts';
+import type { DeliveryRecord } from '../../lambdas/shared/core/record.ts';
+import { lease } from '../../lambdas/shared/limits/numbers.ts';
+import type { Lanes, ReceivedMessage, Records } from '../../lambdas/shared/ports/index.ts';
+import { endpointOf, namesOf, receivedOf, type Names } from './builders.ts';
+import { FakeHttp, FakeQueues, FakeRandom, FakeStore, FakeTelemetry, ManualClock } from './fakes.ts';
+import { expectBalanced } from './world.ts';
+
+export const timeoutMs = 30_000;
+
+export class Harness {
+  readonly clock = new ManualClock();
+  readonly store = new FakeStore();
+  readonly http = new FakeHttp();
+  readonly queues = new FakeQueues();
+  readonly telemetry = new FakeTelemetry();
+  readonly random = new FakeRandom();
+  readonly deps: DeliverDeps = {
+    clock: this.clock,
+    random: this.random,
+    endpoints: createEndpointCache(this.store.endpoints, 100),
+    lanes: this.store.lanes,
+    records: this.store.records,
+    queues: this.queues,
+    http: this.http,
+    telemetry: this.telemetry,
+    functionTimeoutMs: timeoutMs,
+  };
+
+  /** A harness with one enabled endpoint `acme`. */
+  static async create(overrides: Readonly<Record<string, unknown>> = {}): Promise<Harness> {
+    const harness = new Harness();
+    await harness.store.put(endpointOf(overrides));
+    return harness;
+  }
+
+  /** An invocation that starts now and is given `givenMs`. */
+  invocation(givenMs = timeoutMs): Invocation {
+    const [startedEpochMs, startedMs] = [this.clock.nowEpochMs(), this.clock.monotonicMs()];
+    return {
+      startedEpochMs,
+      leaseExpiresEpochMs: startedEpochMs + givenMs + lease.skewMs,
+      remainingMs: () => givenMs - Math.max(this.clock.nowEpochMs() - startedEpochMs, this.clock.monotonicMs() - startedMs),
+    };
+  }
+
+  /** Delivers a batch; the ids that must stay in the queue. */
+  async run(batch: readonly ReceivedMessage[], deps: Partial<DeliverDeps> = {}, invocation = this.invocation()): Promise<string[]> {
+    return (await deliverBatch({ ...this.deps, ...deps }, batch, invocation)).retained;
+  }
+
+  /** Delivers one message, received anew with every call. */
+  async runOne(body: string, overrides: Partial<ReceivedMessage> = {}, deps: Partial<DeliverDeps> = {}, invocation = this.invocation()): Promise<One> {
+    const received = receivedOf(body, { sentEpochMs: this.clock.nowEpochMs(), ...overrides });
+    const retained = await this.run([received], deps, invocation);
+    return { exit: retained.length === 0 ? 'ack' : 'retain', delayS: this.queues.delayOf(received), received };
+  }
+
+  /** Ports whose named methods are replaced. */
+  lanesBut(methods: Partial<Lanes>): { lanes: Lanes } {
+    return { lanes: { ...this.store.lanes, ...methods } };
+  }
+
+  recordsBut(methods: Partial<Records>): { records: Records } {
+    return { records: { ...this.store.records, ...methods } };
+  }
+
+  record(names: Names = {}): DeliveryRecord | undefined {
+    return this.store.record(namesOf(names).recordKey);
+  }
+
+  async lane(endpointId = 'acme'): Promise<Lane> {
+    const lane = await this.store.lane(endpointId);
+    if (lane === undefined) throw new Error('no lane');
+    expectBalanced(lane);
+    return lane;
+  }
+
+  /** Puts a claim of another worker, which may be dead, on a delivery. */
+  async claimElsewhere(names: Names = {}, expiresEpochMs = this.clock.nowEpochMs() + 20_000, cfg = 'V1'): Promise<void> {
+    const { endpointId, claimKey, shortHash } = namesOf(names);
+    const answer = await this.store.lanes.admit({ endpointId, cfg, leaseId: 'elsewhere', expiresEpochMs, wanted: [{ claimKey, shortHash }] });
+    if (answer.kind !== 'granted') throw new Error(answer.kind);
+  }
+}
+
+export interface One {
+  readonly exit: 'ack' | 'retain';
+  readonly delayS: number | undefined;
+  readonly received: ReceivedMessage;
+}

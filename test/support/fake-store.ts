@@ -1,0 +1,154 @@
+/**
+ * Endpoints, lanes and records in memory, under the very conditions of the ports. The contract suites run on it and on
+ * DynamoDB, so that a flow that is tested on it is tested on rules that hold.
+ */
+import { isDeepStrictEqual } from 'node:util';
+import { claimEndsEpochMs, removedCfg, type Claim, type Lane, type Lease } from '../../lambdas/shared/core/lane.ts';
+import type { DeliveryRecord } from '../../lambdas/shared/core/record.ts';
+import type { Endpoint, Endpoints, LaneGuard, Lanes, Records, WriteAnswer } from '../../lambdas/shared/ports/index.ts';
+
+interface MutableLane {
+  slots: number;
+  avail: number;
+  cfg: string;
+  leases: Map<string, Lease>;
+  claims: Map<string, Claim>;
+  failures: number;
+}
+
+export class FakeStore {
+  readonly #configs = new Map<string, Endpoint>();
+  readonly #lanes = new Map<string, MutableLane>();
+  readonly #records = new Map<string, DeliveryRecord>();
+
+  /** As Registry.put: slots in flight stay counted. */
+  put(endpoint: Endpoint): Promise<void> {
+    const { endpointId, maxInFlight } = endpoint.config;
+    const lane = this.#lanes.get(endpointId) ?? { slots: 0, avail: 0, cfg: '', leases: new Map(), claims: new Map(), failures: 0 };
+    lane.avail += maxInFlight - lane.slots;
+    lane.slots = maxInFlight;
+    lane.cfg = endpoint.version;
+    this.#lanes.set(endpointId, lane);
+    this.#configs.set(endpointId, endpoint);
+    return Promise.resolve();
+  }
+
+  remove(endpointId: string): Promise<void> {
+    this.#configs.delete(endpointId);
+    const lane = this.#lanes.get(endpointId);
+    if (lane !== undefined) lane.cfg = removedCfg;
+    return Promise.resolve();
+  }
+
+  lane(endpointId: string): Promise<Lane | undefined> {
+    return Promise.resolve(snapshot(this.#lanes.get(endpointId)));
+  }
+
+  record(recordKey: string): DeliveryRecord | undefined {
+    return this.#records.get(recordKey);
+  }
+
+  seed(...records: DeliveryRecord[]): void {
+    for (const record of records) this.#records.set(record.recordKey, record);
+  }
+
+  readonly endpoints: Endpoints = { read: (endpointId) => Promise.resolve(this.#configs.get(endpointId)) };
+
+  readonly lanes: Lanes = {
+    admit: (ask) => {
+      const lane = this.#lanes.get(ask.endpointId);
+      const n = ask.wanted.length;
+      const free = lane?.cfg === ask.cfg && lane.avail >= n && !lane.leases.has(ask.leaseId) && !ask.wanted.some((w) => lane.claims.has(w.claimKey));
+      if (lane === undefined || !free) return Promise.resolve({ kind: 'refused', lane: snapshot(lane) });
+      lane.avail -= n;
+      lane.leases.set(ask.leaseId, { slots: n, expiresEpochMs: ask.expiresEpochMs });
+      for (const { claimKey, shortHash } of ask.wanted) lane.claims.set(claimKey, { leaseId: ask.leaseId, shortHash });
+      return Promise.resolve({ kind: 'granted', lane: snapshot(lane) as Lane });
+    },
+
+    giveBack: (give) => {
+      const lane = this.#lanes.get(give.endpointId);
+      if (lane === undefined) return Promise.resolve('lost');
+      if (lane.leases.get(give.leaseId)?.slots !== give.slots) {
+        return Promise.resolve(give.release.some((key) => lane.claims.get(key)?.leaseId === give.leaseId) ? 'lost' : 'done');
+      }
+      lane.avail += give.slots;
+      if (give.keep.length > 0) lane.leases.set(give.leaseId, { slots: 0, expiresEpochMs: give.expiresEpochMs });
+      else lane.leases.delete(give.leaseId);
+      for (const key of give.release) lane.claims.delete(key);
+      lane.failures = give.successes > 0 ? 0 : lane.failures + give.failures;
+      return Promise.resolve('done');
+    },
+
+    reapLease: (endpointId, leaseId, seen) => {
+      const lane = this.#lanes.get(endpointId);
+      if (lane === undefined || !isDeepStrictEqual(lane.leases.get(leaseId), seen)) return Promise.resolve();
+      lane.avail += seen.slots;
+      lane.leases.delete(leaseId);
+      return Promise.resolve();
+    },
+
+    reapClaim: (reap) => {
+      const lane = this.#lanes.get(reap.endpointId);
+      const claim = lane?.claims.get(reap.claimKey);
+      const from = reap.change.kind === 'none' ? reap.change.unchanged : reap.change.from;
+      const { leaseId, shortHash } = reap.claim;
+      if (lane === undefined || claim?.leaseId !== leaseId || claim.shortHash !== shortHash) return Promise.resolve('lost');
+      const expired = (lane.leases.get(reap.claim.leaseId)?.expiresEpochMs ?? 0) <= reap.nowEpochMs;
+      if (!expired || !isStill(this.#records.get(reap.recordKey), from)) return Promise.resolve('lost');
+      lane.claims.delete(reap.claimKey);
+      if (reap.change.kind === 'ambiguousAttempt') this.seed(reap.change.to);
+      return Promise.resolve('reaped');
+    },
+  };
+
+  readonly records: Records = {
+    read: (keys) => {
+      const found = new Map([...new Set(keys)].flatMap((key) => {
+        const record = this.#records.get(key);
+        return record === undefined ? [] : [[key, record] as const];
+      }));
+      return Promise.resolve({ found, unread: new Set<string>() });
+    },
+    write: (from, to) => Promise.resolve(this.#write(from, to)),
+    writeUnclaimed: (from, to, guard) => {
+      const lane = this.#lanes.get(guard.endpointId);
+      const claim = lane?.claims.get(guard.claimKey);
+      if (lane !== undefined && !this.#isOpen(lane, guard)) {
+        return Promise.resolve({ answer: 'lost', ...(claim === undefined ? {} : { claim: { ...claim, endsEpochMs: claimEndsEpochMs(lane, claim) } }) });
+      }
+      if (lane === undefined && guard.lane.kind !== 'absent') return Promise.resolve({ answer: 'lost' });
+      return Promise.resolve({ answer: this.#write(from, to) });
+    },
+    markBuried: (record) => Promise.resolve(this.#write({ ...record, phase: 'burying' }, { ...record, phase: 'buried' })),
+  };
+
+  #isOpen(lane: MutableLane, guard: LaneGuard): boolean {
+    const cfg = guard.lane.kind === 'absent' ? removedCfg : guard.lane.cfg;
+    return lane.cfg === cfg && !lane.claims.has(guard.claimKey);
+  }
+
+  #write(from: DeliveryRecord | undefined, to: DeliveryRecord): WriteAnswer {
+    const found = this.#records.get(to.recordKey);
+    if (!isStill(found, from)) return found !== undefined && isOwn(found, to) ? 'written' : 'lost';
+    this.seed(to);
+    return 'written';
+  }
+}
+
+function snapshot(lane: MutableLane | undefined): Lane | undefined {
+  return lane === undefined ? undefined : structuredClone(lane);
+}
+
+const phaseOf = (record: DeliveryRecord) => (record.state === 'dead' ? record.phase : '');
+
+function isStill(found: DeliveryRecord | undefined, from: DeliveryRecord | undefined): boolean {
+  if (found === undefined || from === undefined) return found === from;
+  return found.generation === from.generation && found.attempt === from.attempt && found.state === from.state && phaseOf(found) === phaseOf(from);
+}
+
+/** What the SDK's repeat of an applied write finds: the very values that it wrote. */
+function isOwn(found: DeliveryRecord, to: DeliveryRecord): boolean {
+  const reasonOf = (record: DeliveryRecord) => (record.state === 'dead' ? record.reason : '');
+  return isStill(found, to) && isDeepStrictEqual(found.lastLease, to.lastLease) && reasonOf(found) === reasonOf(to);
+}

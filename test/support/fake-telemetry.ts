@@ -1,0 +1,24 @@
+import type { AttemptLine, Telemetry } from '../../lambdas/shared/ports/index.ts';
+
+/** Keeps what it is told. */
+export class FakeTelemetry implements Telemetry {
+  readonly attempts: AttemptLine[] = [];
+  readonly events: { name: string; fields: Readonly<Record<string, string | number | undefined>> }[] = [];
+  readonly faults: { name: string; error: unknown }[] = [];
+
+  attempt(line: AttemptLine): void {
+    this.attempts.push(line);
+  }
+
+  event(name: string, fields: Readonly<Record<string, string | number | undefined>>): void {
+    this.events.push({ name, fields });
+  }
+
+  fault(name: string, error: unknown): void {
+    this.faults.push({ name, error });
+  }
+
+  count(name: string): number {
+    return this.events.filter((event) => event.name === name).length;
+  }
+}

@@ -1,0 +1,93 @@
+/** The world of the flow in memory: a manual clock, chance that is none, queues that record, HTTP by script. */
+import type { DeadRecord } from '../../lambdas/shared/core/record.ts';
+import type { AttemptOutcome } from '../../lambdas/shared/core/outcome.ts';
+import type { Clock, Http, HttpRequest, Queues, Random, ReceivedMessage } from '../../lambdas/shared/ports/index.ts';
+import { t0EpochMs } from './builders.ts';
+
+export { FakeStore } from './fake-store.ts';
+export { FakeTelemetry } from './fake-telemetry.ts';
+
+export class ManualClock implements Clock {
+  #epochMs = t0EpochMs;
+  #monotonicMs = 0;
+
+  nowEpochMs(): number {
+    return this.#epochMs;
+  }
+
+  monotonicMs(): number {
+    return this.#monotonicMs;
+  }
+
+  advance(ms: number): void {
+    this.#epochMs += ms;
+    this.#monotonicMs += ms;
+  }
+
+  /** Moves the wall clock alone, as a correction does. */
+  stepWall(ms: number): void {
+    this.#epochMs += ms;
+  }
+}
+
+/** Always the middle of every range; lease ids count up. */
+export class FakeRandom implements Random {
+  #leases = 0;
+
+  number(): number {
+    return 0.5;
+  }
+
+  leaseId(): string {
+    return `lease-${++this.#leases}`;
+  }
+}
+
+export class FakeQueues implements Queues {
+  readonly delays: { messageId: string; seconds: number }[] = [];
+  readonly buried: { body: string; record: DeadRecord }[] = [];
+  /** How many of the next burials fail. */
+  failingBurials = 0;
+
+  delay(message: ReceivedMessage, seconds: number): Promise<void> {
+    this.delays.push({ messageId: message.messageId, seconds });
+    return Promise.resolve();
+  }
+
+  bury(body: string, record: DeadRecord): Promise<void> {
+    if (this.failingBurials > 0) {
+      this.failingBurials--;
+      return Promise.reject(new Error('the dead-letter queue is away'));
+    }
+    this.buried.push({ body, record });
+    return Promise.resolve();
+  }
+
+  delayOf(message: ReceivedMessage): number | undefined {
+    return this.delays.findLast((delay) => delay.messageId === message.messageId)?.seconds;
+  }
+}
+
+export type HttpOutcome = Exclude<AttemptOutcome, { kind: 'notStarted'; why: 'no-time' }>;
+export type HttpScript = (request: HttpRequest, nth: number) => HttpOutcome | Promise<HttpOutcome>;
+
+export const answered = (status: number): HttpOutcome => ({ kind: 'answered', status, bodyExcerpt: '', durationMs: 20 });
+export const ambiguous: HttpOutcome = { kind: 'ambiguous', phase: 'headers', cause: 'timeout', durationMs: 10_000 };
+export const unsent: HttpOutcome = { kind: 'unsent', phase: 'connect', cause: 'ECONNREFUSED', durationMs: 5 };
+export const noSocket: HttpOutcome = { kind: 'notStarted', why: 'no-socket' };
+
+export class FakeHttp implements Http {
+  readonly requests: HttpRequest[] = [];
+  /** Decides each answer; 200 unless a test says otherwise. */
+  script: HttpScript = () => answered(200);
+
+  async post(request: HttpRequest): Promise<HttpOutcome> {
+    const nth = this.requests.push(request) - 1;
+    return this.script(request, nth);
+  }
+
+  /** The event ids that were sent, in order. */
+  get sent(): string[] {
+    return this.requests.map((request) => request.headers['webhook-id'] ?? '');
+  }
+}

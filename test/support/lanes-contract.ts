@@ -1,0 +1,248 @@
+/** What every implementation of the port Lanes must do. */
+import { beforeEach, describe, expect, it } from 'vitest';
+import { afterReap } from '../../lambdas/shared/core/decide.ts';
+import { removedCfg } from '../../lambdas/shared/core/lane.ts';
+import type { DeliveryRecord, WaitingRecord } from '../../lambdas/shared/core/record.ts';
+import type { ReapClaim } from '../../lambdas/shared/ports/index.ts';
+import { deadOf, deliveredOf, t0EpochMs, waitingOf } from './builders.ts';
+import { expiresEpochMs, LaneSubject, type World } from './world.ts';
+
+const l1 = (slots: number, ends = expiresEpochMs) => ['l1', { slots, expiresEpochMs: ends }] as const;
+
+export function describeLanes(world: () => World): void {
+  let lane: LaneSubject;
+  beforeEach(async () => {
+    lane = new LaneSubject(world());
+    await lane.put();
+  });
+  const admit = async (...ask: Parameters<LaneSubject['ask']>) => world().lanes.admit(lane.ask(...ask));
+  const granted = async (...ask: Parameters<LaneSubject['ask']>) => expect((await admit(...ask)).kind).toBe('granted');
+
+  describe('admit', () => {
+    it('takes a slot and a claim for each delivery, and answers with the lane as it then is', async () => {
+      const answer = await admit(['a', 'b', 'c']);
+      const now = await lane.lane();
+      expect(answer).toEqual({ kind: 'granted', lane: now });
+      expect(now).toMatchObject({ slots: 8, avail: 5, cfg: 'V1', failures: 0 });
+      expect([...now.leases]).toEqual([l1(3)]);
+      expect([...now.claims.keys()].sort()).toEqual(['a', 'b', 'c'].map((e) => lane.key(e)).sort());
+      expect(now.claims.get(lane.key('a'))).toEqual({ leaseId: 'l1', shortHash: lane.names('a').shortHash });
+    });
+
+    it('takes all or none: one slot short, and nothing changes', async () => {
+      await lane.put(2);
+      const before = await lane.lane();
+      expect(await admit(['a', 'b', 'c'])).toEqual({ kind: 'refused', lane: before });
+      expect(await lane.lane()).toEqual(before);
+      await granted(['a', 'b']);
+    });
+
+    it('takes all or none: one claim in the way, and nothing changes', async () => {
+      await granted(['b']);
+      const before = await lane.lane();
+      expect(await admit(['a', 'b'], { leaseId: 'l2' })).toEqual({ kind: 'refused', lane: before });
+      expect(await lane.lane()).toEqual(before);
+      await granted(['a'], { leaseId: 'l2' });
+    });
+
+    it('refuses another configuration', async () => {
+      const before = await lane.lane();
+      expect(await admit(['a'], { cfg: 'V0' })).toEqual({ kind: 'refused', lane: before });
+    });
+
+    it('refuses where there is no lane, and where the endpoint was removed', async () => {
+      expect(await admit(['a'], { endpointId: 'nobody' })).toEqual({ kind: 'refused', lane: undefined });
+      await world().remove(lane.endpointId);
+      expect(await admit(['a'])).toMatchObject({ kind: 'refused', lane: { cfg: removedCfg } });
+    });
+
+    it('shows its own lease to whoever asks twice', async () => {
+      await granted(['a']);
+      const answer = await admit(['a']);
+      expect(answer).toMatchObject({ kind: 'refused' });
+      expect(answer.kind === 'refused' && answer.lane?.leases.has('l1')).toBe(true);
+    });
+  });
+
+  describe('giveBack', () => {
+    beforeEach(() => granted(['a', 'b', 'c']));
+    const give = (...args: Parameters<LaneSubject['give']>) => world().lanes.giveBack(lane.give(...args));
+    const all = ['a', 'b', 'c'];
+
+    it('returns everything', async () => {
+      expect(await give({ slots: 3, release: all.map((e) => lane.key(e)) })).toBe('done');
+      expect(await lane.lane()).toMatchObject({ avail: 8, leases: new Map(), claims: new Map() });
+    });
+
+    it('keeps the claims of what has no verdict, and the lease without slots', async () => {
+      expect(await give({ slots: 3, release: [lane.key('a')], keep: [lane.key('b'), lane.key('c')] })).toBe('done');
+      const now = await lane.lane();
+      expect(now.avail).toBe(8);
+      expect([...now.leases]).toEqual([l1(0)]);
+      expect([...now.claims.keys()].sort()).toEqual([lane.key('b'), lane.key('c')].sort());
+    });
+
+    it('keeps all claims, where nothing has a verdict', async () => {
+      expect(await give({ slots: 3, keep: all.map((e) => lane.key(e)) })).toBe('done');
+      expect(await lane.lane()).toMatchObject({ avail: 8 });
+    });
+
+    it.each([
+      ['all are released', () => ({ release: all.map((e) => lane.key(e)) })],
+      ['some are kept', () => ({ release: [lane.key('a')], keep: [lane.key('b'), lane.key('c')] })],
+      ['all are kept', () => ({ keep: all.map((e) => lane.key(e)) })],
+    ])('adds nothing a second time, and says done again, where %s', async (_why, claims) => {
+      await give({ slots: 3, ...claims() });
+      const once = await lane.lane();
+      expect(await give({ slots: 3, ...claims() })).toBe('done');
+      expect(await lane.lane()).toEqual(once);
+    });
+
+    it('is lost after the lease was reaped, for claims of it are left', async () => {
+      await world().lanes.reapLease(lane.endpointId, 'l1', l1(3)[1]);
+      expect(await give({ slots: 3, release: all.map((e) => lane.key(e)) })).toBe('lost');
+      expect(await lane.lane()).toMatchObject({ avail: 8, leases: new Map() });
+      expect((await lane.lane()).claims.size).toBe(3);
+    });
+
+    it('is done after the lease was reaped and its claims are gone or another\'s', async () => {
+      await world().lanes.reapLease(lane.endpointId, 'l1', l1(3)[1]);
+      for (const event of all) await reapFrom(world(), lane, event, undefined);
+      await granted(['a'], { leaseId: 'l2' });
+      expect(await give({ slots: 3, release: [lane.key('a'), lane.key('b')] })).toBe('done');
+      expect((await lane.lane()).claims.get(lane.key('a'))).toMatchObject({ leaseId: 'l2' });
+    });
+
+    it('frees nothing of a newer lease', async () => {
+      await give({ slots: 3, release: all.map((e) => lane.key(e)) });
+      await granted(['a', 'b', 'c'], { leaseId: 'l2' });
+      expect(await give({ slots: 3, release: all.map((e) => lane.key(e)) })).toBe('done');
+      expect(await lane.lane()).toMatchObject({ avail: 5 });
+      expect((await lane.lane()).claims.size).toBe(3);
+    });
+
+    it('counts failures in a row, until a success', async () => {
+      await give({ slots: 3, release: all.map((e) => lane.key(e)), failures: 3 });
+      expect((await lane.lane()).failures).toBe(3);
+      await granted(['a', 'b']);
+      await give({ slots: 2, release: [lane.key('a'), lane.key('b')], failures: 1 });
+      expect((await lane.lane()).failures).toBe(4);
+      await granted(['a', 'b']);
+      await give({ slots: 2, release: [lane.key('a'), lane.key('b')], successes: 1, failures: 1 });
+      expect((await lane.lane()).failures).toBe(0);
+    });
+
+    it('is lost where there is no lane at all', async () => {
+      expect(await give({ endpointId: 'nobody', slots: 3, release: [lane.key('a')] })).toBe('lost');
+    });
+
+    it('still works on a removed endpoint', async () => {
+      await world().remove(lane.endpointId);
+      expect(await give({ slots: 3, release: all.map((e) => lane.key(e)) })).toBe('done');
+      expect(await lane.lane()).toMatchObject({ avail: 8, cfg: removedCfg });
+    });
+  });
+
+  describe('reapLease', () => {
+    it('returns the slots once', async () => {
+      await granted(['a', 'b']);
+      for (let i = 0; i < 3; i++) await world().lanes.reapLease(lane.endpointId, 'l1', l1(2)[1]);
+      expect(await lane.lane()).toMatchObject({ avail: 8, leases: new Map() });
+    });
+
+    it('leaves a lease alone that is not exactly as it was seen', async () => {
+      await granted(['a', 'b']);
+      await world().lanes.reapLease(lane.endpointId, 'l1', l1(2, expiresEpochMs + 1)[1]);
+      await world().lanes.reapLease(lane.endpointId, 'l1', l1(1)[1]);
+      await world().lanes.reapLease(lane.endpointId, 'l9', l1(2)[1]);
+      expect([...(await lane.lane()).leases]).toEqual([l1(2)]);
+    });
+  });
+
+  describe('reapClaim', () => describeReapClaim(world, () => lane, granted));
+}
+
+/** Reaps the claim that l1 holds on an event, after its expiry, from the record as given. */
+function reapFrom(world: World, lane: LaneSubject, event: string, from: DeliveryRecord | undefined, more: Partial<ReapClaim> = {}) {
+  const { claimKey, recordKey, shortHash } = lane.names(event);
+  const base = from ?? waitingOf({}, { endpointId: lane.endpointId, eventId: event });
+  const change: ReapClaim['change'] = base.state === 'waiting'
+    ? { kind: 'ambiguousAttempt', from, to: afterReap(base, 'l1', expiresEpochMs) }
+    : { kind: 'none', unchanged: from };
+  return world.lanes.reapClaim({ endpointId: lane.endpointId, claimKey, claim: { leaseId: 'l1', shortHash }, nowEpochMs: expiresEpochMs, recordKey, change, ...more });
+}
+
+function describeReapClaim(world: () => World, subject: () => LaneSubject, granted: (events: readonly string[]) => Promise<void>): void {
+  const recordOf = (overrides: Partial<WaitingRecord> = {}) => waitingOf(overrides, { endpointId: subject().endpointId, eventId: 'a' });
+  const reap = (from: DeliveryRecord | undefined, more: Partial<ReapClaim> = {}) => reapFrom(world(), subject(), 'a', from, more);
+  const isClaimed = async () => (await subject().lane()).claims.has(subject().key('a'));
+  const write = async (record: DeliveryRecord) => expect(await world().records.write(undefined, record)).toBe('written');
+  beforeEach(() => granted(['a']));
+
+  it('records one ambiguous attempt where there was no record, and removes the claim', async () => {
+    expect(await reap(undefined)).toBe('reaped');
+    expect(await isClaimed()).toBe(false);
+    expect(await subject().record('a')).toMatchObject({ state: 'waiting', attempt: 1, ambiguous: 1, lastLease: { leaseId: 'l1', kind: 'reaped' } });
+  });
+
+  it('records it on the record that was read', async () => {
+    await write(recordOf({ attempt: 4, dueEpochMs: t0EpochMs - 5 }));
+    expect(await reap(recordOf({ attempt: 4 }))).toBe('reaped');
+    expect(await subject().record('a')).toMatchObject({ attempt: 5, ambiguous: 1, dueEpochMs: expiresEpochMs });
+  });
+
+  it('leaves a record with a verdict as it is', async () => {
+    const record = deliveredOf({}, { endpointId: subject().endpointId, eventId: 'a' });
+    await write(record);
+    expect(await reap(record)).toBe('reaped');
+    expect([await isClaimed(), await subject().record('a')]).toEqual([false, record]);
+  });
+
+  it('happens once', async () => {
+    expect(await reap(undefined)).toBe('reaped');
+    expect(await reap(undefined)).toBe('lost');
+    expect(await reap(recordOf({ attempt: 1 }))).toBe('lost');
+    expect((await subject().record('a'))?.attempt).toBe(1);
+  });
+
+  it('needs the lease to have expired, or to be gone', async () => {
+    expect(await reap(undefined, { nowEpochMs: expiresEpochMs - 1 })).toBe('lost');
+    expect([await isClaimed(), await subject().record('a')]).toEqual([true, undefined]);
+    await world().lanes.reapLease(subject().endpointId, 'l1', l1(1)[1]);
+    expect(await reap(undefined, { nowEpochMs: t0EpochMs })).toBe('reaped');
+  });
+
+  it('needs the claim to be exactly as it was seen', async () => {
+    const { shortHash } = subject().names('a');
+    expect(await reap(undefined, { claim: { leaseId: 'l2', shortHash } })).toBe('lost');
+    expect(await reap(undefined, { claim: { leaseId: 'l1', shortHash: 'another' } })).toBe('lost');
+    expect(await reap(undefined, { claimKey: subject().key('b') })).toBe('lost');
+    expect([await isClaimed(), await subject().record('a')]).toEqual([true, undefined]);
+  });
+
+  it.each<[string, () => DeliveryRecord | undefined, () => DeliveryRecord | undefined]>([
+    ['appeared', () => recordOf({ attempt: 1 }), () => undefined],
+    ['vanished', () => undefined, () => recordOf({ attempt: 1 })],
+    ['has another attempt', () => recordOf({ attempt: 2 }), () => recordOf({ attempt: 1 })],
+    ['has another generation', () => recordOf({ generation: 2 }), () => recordOf({ generation: 1 })],
+    ['has another state', () => deliveredOf({ attempt: 1 }, { endpointId: subject().endpointId, eventId: 'a' }), () => recordOf({ attempt: 1 })],
+  ])('needs the record to be unchanged: it %s', async (_why, found, read) => {
+    const record = found();
+    if (record !== undefined) await write(record);
+    expect(await reap(read())).toBe('lost');
+    expect([await isClaimed(), await subject().record('a')]).toEqual([true, record]);
+  });
+
+  it.each(['delivered', 'burying', 'buried'] as const)('needs a record with a verdict (%s) to be unchanged too', async (state) => {
+    const record = state === 'delivered' ? deliveredOf({ attempt: 2 }, { endpointId: subject().endpointId, eventId: 'a' }) : { ...deadOf(state, { attempt: 2 }), ...keysOf(subject()) };
+    await write(record);
+    expect(await reap({ ...record, attempt: 1 })).toBe('lost');
+    if (record.state === 'dead') expect(await reap({ ...record, phase: record.phase === 'buried' ? 'burying' : 'buried' })).toBe('lost');
+    expect(await isClaimed()).toBe(true);
+  });
+}
+
+function keysOf(lane: LaneSubject) {
+  const { endpointId, eventId, recordKey, payloadHash } = lane.names('a');
+  return { endpointId, eventId, recordKey, payloadHash };
+}
