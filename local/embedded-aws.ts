@@ -6,12 +6,12 @@ import { CreateQueueCommand, SQSClient } from '@aws-sdk/client-sqs';
 import type { LocalFile } from '../bin/cli/target.ts';
 import { SteerableClock } from './clock.ts';
 import { type DynamoDb, startDynamoDb } from './dynamodb.ts';
-import type { Emulator } from './emulator.ts';
+import { type Emulator, region } from './emulator.ts';
 import { EventSource, sqsSourceQueue } from './event-source.ts';
 import { LambdaHost } from './lambda-host.ts';
 import { type Scheduler, startScheduler } from './scheduler.ts';
 import { startSqs } from './sqs.ts';
-import { readTemplate, region, type FunctionSpec, type StackSpec, synthesize } from './template.ts';
+import { readTemplate, type FunctionSpec, type StackSpec, synthesize } from './template.ts';
 import { startWire, type Wire } from './wire.ts';
 
 export interface EmbeddedOptions {

@@ -1,14 +1,13 @@
 /**
  * What would be deployed, as plain data: synthesises the app and reads the resources that the embedded AWS runs out of its template.
- * Intrinsic functions are resolved as CloudFormation would; a physical name is the explicit name, else the logical id.
  */
 import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { z } from 'zod';
+import { account, region } from './emulator.ts';
+import { type Resource, Resolver, templateSchema } from './template-resolver.ts';
 
-export const region = 'eu-west-1';
-export const account = '000000000000';
 const projectRoot = path.join(import.meta.dirname, '..');
 
 /** Attributes are in the form of SQS CreateQueue. */
@@ -128,125 +127,7 @@ function readJson(file: string): unknown {
   return JSON.parse(readFileSync(file, 'utf8'));
 }
 
-const templateSchema = z.looseObject({
-  Resources: z.record(z.string(), z.looseObject({ Type: z.string(), Properties: z.record(z.string(), z.unknown()).default({}) })),
-  Parameters: z.record(z.string(), z.looseObject({ Default: z.unknown().optional() })).default({}),
-  Outputs: z.record(z.string(), z.looseObject({ Value: z.unknown() })).default({}),
-});
-type Template = z.output<typeof templateSchema>;
-
 const assetsSchema = z.looseObject({ files: z.record(z.string(), z.looseObject({ source: z.looseObject({ path: z.string() }) })) });
-
-/** A resource with names given and intrinsic functions resolved. */
-interface Resource {
-  logicalId: string;
-  name: string;
-  arn: string;
-  url: string;
-  properties: Record<string, unknown>;
-}
-
-const arnPrefixes: Record<string, string> = {
-  'AWS::SQS::Queue': `sqs:${region}:${account}:`,
-  'AWS::DynamoDB::GlobalTable': `dynamodb:${region}:${account}:table/`,
-  'AWS::DynamoDB::Table': `dynamodb:${region}:${account}:table/`,
-  'AWS::Lambda::Function': `lambda:${region}:${account}:function:`,
-  'AWS::IAM::Role': `iam::${account}:role/`,
-  'AWS::Logs::LogGroup': `logs:${region}:${account}:log-group:`,
-};
-
-const nameProperties = ['QueueName', 'TableName', 'FunctionName', 'RoleName', 'LogGroupName'];
-
-/** Resolves Ref, Fn::GetAtt, Fn::Join and Fn::Sub; anything else is an error, never a silent gap. */
-class Resolver {
-  readonly #template: Template;
-  readonly #pseudo: Record<string, string>;
-  readonly #endpoint: string;
-
-  constructor(template: Template, stackName: string, endpoint: string) {
-    this.#template = template;
-    this.#endpoint = endpoint;
-    this.#pseudo = {
-      'AWS::Region': region,
-      'AWS::AccountId': account,
-      'AWS::Partition': 'aws',
-      'AWS::URLSuffix': 'amazonaws.com',
-      'AWS::StackName': stackName,
-    };
-  }
-
-  all(type: string): Resource[] {
-    return Object.keys(this.#template.Resources)
-      .filter((id) => this.#resource(id).Type === type)
-      .map((logicalId) => ({
-        logicalId,
-        name: this.#name(logicalId),
-        arn: type in arnPrefixes ? this.#arn(logicalId) : '',
-        url: this.#url(logicalId),
-        properties: z.record(z.string(), z.unknown()).parse(this.value(this.#resource(logicalId).Properties)),
-      }));
-  }
-
-  value(input: unknown): unknown {
-    if (Array.isArray(input)) return input.map((item) => this.value(item));
-    if (typeof input !== 'object' || input === null) return input;
-    const entries = Object.entries(input);
-    const [key, argument] = entries.length === 1 ? (entries[0] ?? []) : [];
-    if (key === 'Ref') return this.#ref(z.string().parse(argument));
-    if (key === 'Fn::GetAtt') return this.#attribute(z.tuple([z.string(), z.string()]).parse(argument));
-    if (key === 'Fn::Join') return this.#join(z.tuple([z.string(), z.array(z.unknown())]).parse(argument));
-    if (key === 'Fn::Sub') return this.#sub(z.string().parse(argument));
-    if (key?.startsWith('Fn::')) throw new Error(`The embedded AWS does not resolve ${key}`);
-    return Object.fromEntries(entries.map(([name, item]) => [name, this.value(item)]));
-  }
-
-  #join([separator, parts]: [string, unknown[]]): string {
-    return parts.map((part) => String(this.value(part))).join(separator);
-  }
-
-  #sub(text: string): string {
-    return text.replace(/\$\{([^}]+)\}/g, (_, name: string) => {
-      const [id = '', attribute] = name.split('.');
-      return String(attribute === undefined ? this.#ref(id) : this.#attribute([id, attribute]));
-    });
-  }
-
-  #ref(id: string): unknown {
-    if (id in this.#pseudo) return this.#pseudo[id];
-    const parameter = this.#template.Parameters[id];
-    if (parameter) return parameter.Default;
-    return this.#resource(id).Type === 'AWS::SQS::Queue' ? this.#url(id) : this.#name(id);
-  }
-
-  #attribute([id, attribute]: [string, string]): string {
-    if (attribute === 'QueueName') return this.#name(id);
-    if (attribute !== 'Arn') throw new Error(`The embedded AWS does not resolve ${id}.${attribute}`);
-    // CloudFormation's ARN of a log group ends in `:*`, which stands for its streams.
-    return this.#resource(id).Type === 'AWS::Logs::LogGroup' ? `${this.#arn(id)}:*` : this.#arn(id);
-  }
-
-  #name(id: string): string {
-    const properties = this.#resource(id).Properties;
-    return nameProperties.map((key) => properties[key]).find((value) => typeof value === 'string') ?? id;
-  }
-
-  #arn(id: string): string {
-    const { Type } = this.#resource(id);
-    const prefix = arnPrefixes[Type];
-    if (prefix === undefined) throw new Error(`The embedded AWS has no ARN for ${Type}`);
-    return `arn:aws:${prefix}${this.#name(id)}`;
-  }
-
-  #url(id: string): string {
-    return `${this.#endpoint}/${account}/${this.#name(id)}`;
-  }
-
-  #resource(id: string): Template['Resources'][string] {
-    const resource = this.#template.Resources[id];
-    if (!resource) throw new Error(`The template has no resource ${id}`);
-    return resource;
-  }
-}
 
 const queueAttributes = [
   'DelaySeconds',
