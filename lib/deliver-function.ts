@@ -6,7 +6,7 @@ import { LogLevel, NodejsFunction, OutputFormat } from 'aws-cdk-lib/aws-lambda-n
 import { LogGroup } from 'aws-cdk-lib/aws-logs';
 import { Construct } from 'constructs';
 import { env } from '../lambdas/shared/limits/names.ts';
-import { logs } from '../lambdas/shared/limits/numbers.ts';
+import { deliver, logs } from '../lambdas/shared/limits/numbers.ts';
 import type { Queues } from './queues.ts';
 import type { StageConfig } from './stage-config.ts';
 import type { Tables } from './tables.ts';
@@ -80,6 +80,8 @@ export class DeliverFunction extends Construct {
 function deliverEnvironment({ stage, queues, tables }: DeliverFunctionProps): Record<string, string> {
   return {
     NODE_OPTIONS: '--enable-source-maps',
+    // Name resolution has half of these threads: with libuv's 4, two endpoints whose DNS hangs would stop all others.
+    UV_THREADPOOL_SIZE: String(deliver.resolverThreads),
     [env.endpointsTable]: tables.endpoints.tableName,
     [env.deliveriesTable]: tables.deliveries.tableName,
     [env.deliveryQueueUrl]: queues.delivery.queueUrl,

@@ -50,6 +50,7 @@ try {
 }
 
 async function main(values: Values): Promise<void> {
+  if (values.once && values.data !== undefined) throw new UsageError('--once checks a fresh installation: leave --data out');
   const stateDir = path.resolve(values['state-dir']);
   const other = runningPid(stateDir);
   if (other !== undefined) {

@@ -82,9 +82,14 @@ function bodyFrom(endpointId: string, eventId: string, data: string, options: Se
     eventId,
     eventType: options.type,
     occurredAt: options.occurredAt,
-    resend: options.resend === undefined ? undefined : Number(options.resend),
+    resend: options.resend === undefined ? undefined : wholeNumber('--resend', options.resend),
   };
   return `${JSON.stringify(fields).slice(0, -1)},"payload":${isJsonContainer(data) ? data.trim() : JSON.stringify(data)}}`;
+}
+
+function wholeNumber(option: string, text: string): number {
+  if (!/^\d{1,7}$/.test(text)) throw usageError(`${option}: must be a whole number (got ${text})`);
+  return Number(text);
 }
 
 function isJsonContainer(text: string): boolean {

@@ -1,5 +1,5 @@
 import {
-  ChangeMessageVisibilityCommand,
+  ChangeMessageVisibilityBatchCommand,
   DeleteMessageCommand,
   ReceiveMessageCommand,
   SendMessageCommand,
@@ -7,10 +7,11 @@ import {
 } from '@aws-sdk/client-sqs';
 import type { Command } from 'commander';
 import { readDead } from '../../lambdas/shared/adapters/dynamodb-dead-letters.ts';
-import { recordKeyOf, syntheticKeyOf } from '../../lambdas/shared/core/keys.ts';
+import { recordKeyOf, syntheticKeyOf, syntheticKeysOf } from '../../lambdas/shared/core/keys.ts';
 import { parseMessage } from '../../lambdas/shared/core/parse.ts';
 import type { DeadRecord } from '../../lambdas/shared/core/record.ts';
 import { messageAttributes as names } from '../../lambdas/shared/limits/names.ts';
+import { dlqWalk } from '../../lambdas/shared/limits/numbers.ts';
 import { checkedId, type Run } from './endpoint-commands.ts';
 import { CommandError, exit, table, time, usageError, type Output } from './output.ts';
 import type { Target } from './target.ts';
@@ -73,49 +74,103 @@ async function replay(target: Target, out: Output, options: ReplayOptions): Prom
     return;
   }
   await out.confirm(`Replay ${selected.length} dead deliveries on ${target.name}?`, options.yes ?? false);
-  const missing = await move(target, out, selected);
-  const replayed = selected.length - missing;
-  out.result({ selected: selected.length, replayed, missing }, `Replayed ${replayed} of ${selected.length}.`);
+  const { replayed, failed, missing } = await new Replay(target, out, selected).run();
+  const shown = { selected: selected.length, replayed, missing, failed };
+  out.result(shown, [`Replayed ${replayed} of ${selected.length}.`, ...failed.map((f) => `Not replayed: ${f.eventId}: ${f.problem}`)].join('\n'));
+  if (failed.length > 0) throw new CommandError(exit.partly, `${failed.length} copies could not be sent again; they stay where they are.`);
   if (missing > 0) {
     throw new CommandError(exit.partly, `${missing} were not found in the dead-letter queue: somebody else holds them, or their retention ended. Repeat in two minutes.`);
   }
 }
 
-/** How long a copy is hidden while it is looked at; an interrupted replay frees them after this. */
-const lookS = 120;
-
 /**
- * Walks the dead-letter queue and re-sends the selected copies: send first, then delete, so that an interruption leaves
- * a copy too many, never one too few; the generation in the copy makes a second one harmless. Returns how many of the
- * selection were not found.
+ * One walk over the dead-letter queue. A selected copy is sent first and deleted then, so that an interruption leaves a
+ * copy too many, never one too few; the generation in the copy makes a second one harmless.
  */
-async function move(target: Target, out: Output, selected: readonly DeadRecord[]): Promise<number> {
-  const wanted = new Map(selected.map((record) => [record.recordKey, record.generation]));
-  const others: Message[] = [];
-  let empty = 0;
-  while (wanted.size > 0 && empty < 3) {
-    const { Messages: messages = [] } = await target.sqs.send(
-      new ReceiveMessageCommand({ QueueUrl: target.deadLetterQueueUrl, MaxNumberOfMessages: 10, WaitTimeSeconds: 1, VisibilityTimeout: lookS, MessageAttributeNames: ['All'] }),
-    );
-    // A standard queue may answer emptily once although it holds messages.
-    empty = messages.length === 0 ? empty + 1 : 0;
-    for (const copy of messages) {
-      const key = keysOf(copy).find((k) => wanted.get(k) === generationOf(copy));
-      if (key === undefined) others.push(copy);
-      else {
-        await resend(target, copy);
-        wanted.delete(key);
+class Replay {
+  readonly #target: Target;
+  readonly #out: Output;
+  readonly #selected: number;
+  /** Record key to generation, of what is still to be found. */
+  readonly #wanted: Map<string, number>;
+  readonly #seen = new Set<string>();
+  /** Receipts of copies that were not selected; their bodies are not kept, for a queue may hold many. */
+  readonly #others: string[] = [];
+  readonly #failed: { eventId: string; problem: string }[] = [];
+  #replayed = 0;
+
+  constructor(target: Target, out: Output, selected: readonly DeadRecord[]) {
+    this.#target = target;
+    this.#out = out;
+    this.#selected = selected.length;
+    this.#wanted = new Map(selected.map((record) => [record.recordKey, record.generation]));
+  }
+
+  async run(): Promise<{ replayed: number; failed: { eventId: string; problem: string }[]; missing: number }> {
+    try {
+      let emptyInARow = 0;
+      while (this.#wanted.size > 0 && emptyInARow < dlqWalk.emptyReceives) {
+        const page = await this.#receive();
+        const fresh = page.filter((copy) => !this.#seen.has(copy.MessageId ?? ''));
+        for (const copy of fresh) await this.#look(copy);
+        // Copies that come a second time were hidden for their whole time: the walk has been around.
+        if (page.length > 0 && fresh.length === 0) break;
+        // A standard queue may answer emptily once although it holds messages.
+        emptyInARow = page.length === 0 ? emptyInARow + 1 : 0;
+        this.#out.progress(this.#progress());
       }
+      this.#out.progress(this.#progress(), true);
+    } finally {
+      await this.#putBack();
     }
-    out.progress(`Replayed ${selected.length - wanted.size} of ${selected.length}`);
+    return { replayed: this.#replayed, failed: this.#failed, missing: this.#wanted.size };
   }
-  out.progress(`Replayed ${selected.length - wanted.size} of ${selected.length}`, true);
-  for (const copy of others) {
-    await target.sqs
-      .send(new ChangeMessageVisibilityCommand({ QueueUrl: target.deadLetterQueueUrl, ReceiptHandle: copy.ReceiptHandle, VisibilityTimeout: 0 }))
-      .catch(() => out.note('A copy could not be put back at once; it returns by itself within two minutes.'));
+
+  async #receive(): Promise<Message[]> {
+    const answer = await this.#target.sqs.send(
+      new ReceiveMessageCommand({
+        QueueUrl: this.#target.deadLetterQueueUrl,
+        MaxNumberOfMessages: 10,
+        WaitTimeSeconds: 1,
+        VisibilityTimeout: dlqWalk.lookS,
+        MessageAttributeNames: ['All'],
+      }),
+    );
+    return answer.Messages ?? [];
   }
-  return wanted.size;
+
+  async #look(copy: Message): Promise<void> {
+    this.#seen.add(copy.MessageId ?? '');
+    const key = keysOf(copy).find((k) => this.#wanted.get(k) === generationOf(copy));
+    if (key === undefined) {
+      this.#others.push(copy.ReceiptHandle ?? '');
+      return;
+    }
+    this.#wanted.delete(key);
+    try {
+      await resend(this.#target, copy);
+      this.#replayed++;
+    } catch (error) {
+      // One copy that cannot be sent must not keep the others from it.
+      const parsed = parseMessage(copy.Body ?? '');
+      this.#failed.push({ eventId: (parsed.ok ? parsed.message.eventId : parsed.eventId) ?? key, problem: error instanceof Error ? error.message : String(error) });
+      this.#others.push(copy.ReceiptHandle ?? '');
+    }
+  }
+
+  async #putBack(): Promise<void> {
+    const QueueUrl = this.#target.deadLetterQueueUrl;
+    for (let from = 0; from < this.#others.length; from += 10) {
+      const Entries = this.#others.slice(from, from + 10).map((ReceiptHandle, i) => ({ Id: String(i), ReceiptHandle, VisibilityTimeout: 0 }));
+      await this.#target.sqs.send(new ChangeMessageVisibilityBatchCommand({ QueueUrl, Entries })).catch(() => {
+        this.#out.note(`Some copies could not be put back at once; they return by themselves within ${dlqWalk.lookS} s.`);
+      });
+    }
+  }
+
+  #progress(): string {
+    return `Replayed ${this.#replayed} of ${this.#selected}`;
+  }
 }
 
 async function resend(target: Target, copy: Message): Promise<void> {
@@ -137,7 +192,7 @@ function keysOf(copy: Message): string[] {
   const parsed = parseMessage(body);
   if (!parsed.ok) return [syntheticKeyOf(parsed.endpointId, 'malformed', body)];
   const { endpointId, claimKey } = parsed.message;
-  return [recordKeyOf(endpointId, claimKey), syntheticKeyOf(endpointId, 'conflict', body)];
+  return [recordKeyOf(endpointId, claimKey), ...syntheticKeysOf(endpointId, body)];
 }
 
 function generationOf(copy: Message): number {

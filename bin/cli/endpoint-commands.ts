@@ -1,7 +1,9 @@
 import { randomBytes } from 'node:crypto';
+import { isDeepStrictEqual } from 'node:util';
 import type { Command } from 'commander';
 import { createDynamoDbRegistry, type Registry } from '../../lambdas/shared/adapters/dynamodb-registry.ts';
 import { ulid } from '../../lambdas/shared/core/version.ts';
+import type { EndpointConfig } from '../../lambdas/shared/limits/endpoint-schema.ts';
 import { formatSecret } from '../../lambdas/shared/limits/secret.ts';
 import { idPattern } from '../../lambdas/shared/limits/message-schema.ts';
 import { parseConfig, parseSecrets, withSettings } from './endpoint-document.ts';
@@ -27,7 +29,7 @@ export function addEndpointCommands(program: Command, run: Run): void {
     .option('--url <url>', 'https URL; the rest takes defaults')
     .option('--file <file>', 'whole endpoint document as JSON; - reads standard input')
     .option('--set <key=value>', 'set one field, such as retry.attempts=5 (repeatable)', collect, [])
-    .option('--secret <whsec_…>', 'import a signing secret, newest first (repeatable); else one is made', collect, [])
+    .option('--secret <@file|->', 'import a signing secret from a file or standard input, newest first (repeatable); else one is made', collect, [])
     .addHelpText('after', '\nExamples:\n  sluice endpoint put acme-prod --url https://acme.example/hooks\n  sluice endpoint put acme-prod --set maxInFlight=4 --set retry.attempts=6')
     .action((id: string, options: PutOptions) => run((target, out) => put(target, out, id, options)));
 
@@ -75,15 +77,28 @@ async function put(target: Target, out: Output, id: string, options: PutOptions)
   if (config.endpointId !== id) throw usageError('endpointId: cannot be changed; put a new endpoint instead');
 
   const made = before === undefined && options.secret.length === 0 ? formatSecret(randomBytes(32)) : undefined;
-  const secrets = made !== undefined ? [made] : options.secret.length > 0 ? parseSecrets(options.secret) : (before?.endpoint.secrets ?? []);
+  const imported = await Promise.all(options.secret.map(readSecret));
+  const secrets = made !== undefined ? [made] : imported.length > 0 ? parseSecrets(imported) : (before?.endpoint.secrets ?? []);
   out.note(`Target: ${target.name}`);
   const version = ulid(Date.now(), randomBytes(10));
   if ((await registry.put({ config, version, secrets })) === 'changed') {
     throw failure(`Endpoint ${id} was changed by somebody else meanwhile; nothing was written. Repeat the command.`);
   }
-  const shown = { endpointId: id, version, created: before === undefined, ...(made === undefined ? {} : { secret: made }) };
-  const secretLine = made === undefined ? '' : `\nSigning secret, shown only now: ${made}`;
-  out.result(shown, `${before === undefined ? 'Created' : 'Updated'} endpoint ${id} (version ${version}).${secretLine}`);
+  const changed = before === undefined ? [] : changedFields(before.endpoint.config, config);
+  const shown = { endpointId: id, version, created: before === undefined, changed, ...(made === undefined ? {} : { secret: made }) };
+  const lines = [
+    `${before === undefined ? 'Created' : 'Updated'} endpoint ${id} (version ${version}).`,
+    ...(before === undefined ? [] : [`Changed: ${changed.length === 0 ? 'nothing' : changed.join(', ')}`]),
+    ...(made === undefined ? [] : [`Signing secret, shown only now: ${made}`]),
+  ];
+  out.result(shown, lines.join('\n'));
+}
+
+/** A secret on the command line would stay in the shell's history and in the process list. */
+function readSecret(source: string): Promise<string> {
+  if (source === '-') return readInput('--secret', source);
+  if (source.startsWith('@')) return readInput('--secret', source.slice(1));
+  throw usageError('--secret: give @FILE or - (standard input); a secret as an argument would stay in the history and the process list');
 }
 
 async function documentFrom(options: PutOptions): Promise<Record<string, unknown>> {
@@ -97,6 +112,11 @@ async function documentFrom(options: PutOptions): Promise<Record<string, unknown
   }
   if (typeof document !== 'object' || document === null || Array.isArray(document)) throw usageError(`--file ${options.file}: must hold a JSON object`);
   return { ...document, ...(options.url === undefined ? {} : { url: options.url }) };
+}
+
+/** A put replaces, so a field that was left out goes back to its default: what changed is said. */
+function changedFields(before: EndpointConfig, after: EndpointConfig): string[] {
+  return Object.keys(after).filter((key) => !isDeepStrictEqual(before[key as keyof EndpointConfig], after[key as keyof EndpointConfig]));
 }
 
 async function remove(target: Target, out: Output, id: string, yes: boolean): Promise<void> {

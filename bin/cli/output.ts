@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import readline from 'node:readline/promises';
-import { text } from 'node:stream/consumers';
+import { buffer } from 'node:stream/consumers';
 
 /** Exit codes of the command line. */
 export const exit = { done: 0, failed: 1, usage: 2, partly: 3 } as const;
@@ -25,7 +25,7 @@ export class Output {
   }
 
   result(value: unknown, human: string): void {
-    process.stdout.write(`${this.json ? JSON.stringify(value) : human}\n`);
+    process.stdout.write(`${this.json ? JSON.stringify(value) : printable(human)}\n`);
   }
 
   note(text: string): void {
@@ -49,18 +49,27 @@ export class Output {
   }
 }
 
-/** Columns padded to their widest cell. */
-export function table(header: readonly string[], rows: readonly (readonly string[])[]): string {
+/** Text of strangers may hold escape sequences that a terminal would obey: control characters are shown, not sent. */
+export function printable(text: string): string {
+  return text.replace(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f]/g, (c) => `\\x${c.charCodeAt(0).toString(16).padStart(2, '0')}`);
+}
+
+/** Columns padded to their widest cell; a cell is one line. */
+export function table(header: readonly string[], cells: readonly (readonly string[])[]): string {
+  const rows = cells.map((row) => row.map((cell) => printable(cell).replaceAll('\n', '\\n')));
   const widths = header.map((cell, i) => Math.max(cell.length, ...rows.map((row) => row[i]?.length ?? 0)));
   return [header, ...rows].map((row) => row.map((cell, i) => cell.padEnd(widths[i] ?? 0)).join('  ').trimEnd()).join('\n');
 }
 
-/** Text of a file, or of standard input for `-`; `option` is named where it cannot be read. */
+/** Text of a file, or of standard input for `-`; `option` is named where it cannot be read. Never alters a byte. */
 export async function readInput(option: string, name: string): Promise<string> {
-  try {
-    return name === '-' ? await text(process.stdin) : await readFile(name, 'utf8');
-  } catch (error) {
+  const bytes = await (name === '-' ? buffer(process.stdin) : readFile(name)).catch((error: unknown) => {
     throw usageError(`${option} ${name}: ${error instanceof Error ? error.message : String(error)}`);
+  });
+  try {
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch {
+    throw usageError(`${option} ${name}: is not UTF-8 text; a producer sends such bytes as payloadBase64`);
   }
 }
 

@@ -4,6 +4,7 @@ import { CloudFormationClient, DescribeStacksCommand } from '@aws-sdk/client-clo
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { SQSClient } from '@aws-sdk/client-sqs';
 import { outputs } from '../../lambdas/shared/limits/names.ts';
+import { deliver } from '../../lambdas/shared/limits/numbers.ts';
 import { failure, usageError } from './output.ts';
 
 /** The installation that a command works on. */
@@ -83,6 +84,7 @@ function targetOf(name: string, db: DynamoDBClient, sqs: SQSClient, found: Reado
     deliveriesTable: value(outputs.deliveriesTable),
     deliveryQueueUrl: value(outputs.deliveryQueueUrl),
     deadLetterQueueUrl: value(outputs.deadLetterQueueUrl),
-    deliverTimeoutS: Number(value(outputs.deliverTimeoutS)),
+    // Stacks from before this output have the default.
+    deliverTimeoutS: Number(found[outputs.deliverTimeoutS] ?? deliver.timeoutS),
   };
 }

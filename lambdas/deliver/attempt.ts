@@ -1,8 +1,8 @@
 import { bodyOf } from '../shared/core/body.ts';
+import { fittedBudgets, neededMs } from '../shared/core/budgets.ts';
 import type { AttemptOutcome } from '../shared/core/outcome.ts';
 import type { WaitingRecord } from '../shared/core/record.ts';
 import { signStandard } from '../shared/core/sign.ts';
-import { deliver } from '../shared/limits/numbers.ts';
 import { headers as names } from '../shared/limits/names.ts';
 import { isReservedHeader } from '../shared/limits/endpoint-schema.ts';
 import type { Endpoint } from '../shared/ports/index.ts';
@@ -21,11 +21,8 @@ export interface Due {
  */
 export async function attempt(deps: DeliverDeps, due: Due): Promise<AttemptOutcome> {
   const { config, version, secrets } = due.endpoint;
-  const neededMs = config.budgetsMs.connection + config.budgetsMs.total + deliver.settleMarginMs;
-  if (neededMs > deps.functionTimeoutMs) {
-    return { kind: 'invalidConfiguration', detail: `budgets and settle margin need ${neededMs} ms; the function has ${deps.functionTimeoutMs} ms` };
-  }
-  if (due.invocation.remainingMs() < neededMs) return { kind: 'notStarted', why: 'no-time' };
+  const budgetsMs = fittedBudgets(config.budgetsMs, deps.functionTimeoutMs);
+  if (due.invocation.remainingMs() < neededMs(budgetsMs)) return { kind: 'notStarted', why: 'no-time' };
 
   const body = bodyOf(config, due.copy.message);
   if (!body.ok) return { kind: 'invalidConfiguration', detail: body.problem };
@@ -36,7 +33,7 @@ export async function attempt(deps: DeliverDeps, due: Due): Promise<AttemptOutco
   return deps.http.post({
     url: config.url,
     body: body.bytes,
-    budgetsMs: config.budgetsMs,
+    budgetsMs,
     poolKey: `${config.endpointId}@${version}`,
     headers: {
       ...customHeaders(config.headers),

@@ -1,5 +1,5 @@
-import { dead, renewed } from '../shared/core/decide.ts';
-import { hashOf, syntheticKeyOf } from '../shared/core/keys.ts';
+import { dead, reasonToGiveUp, renewed } from '../shared/core/decide.ts';
+import { hashOf, syntheticKeyOf, syntheticKeysOf } from '../shared/core/keys.ts';
 import type { Parsed } from '../shared/core/parse.ts';
 import { decideReceive } from '../shared/core/receive.ts';
 import { assertTransition, blankRecord, type DeadRecord, type DeliveryRecord } from '../shared/core/record.ts';
@@ -39,6 +39,17 @@ export function buryConflict(deps: DeliverDeps, copy: Copy, detail: string): Pro
   return burySynthetic(deps, copy.received, { endpointId, eventId, detail, reason: 'conflict' });
 }
 
+/**
+ * True where this redriven message was buried under a key made from its body, with the generation that it carries: the
+ * parser of then did not take it, or its event's record has ended since. It is a new delivery now.
+ */
+export async function wasBuriedByBody(deps: DeliverDeps, copy: Copy): Promise<boolean> {
+  const { body, deadLetterGeneration } = copy.received;
+  const keys = syntheticKeysOf(copy.message.endpointId, body);
+  const { found } = await deps.records.read(keys);
+  return keys.some((key) => found.get(key)?.generation === deadLetterGeneration);
+}
+
 interface Synthetic {
   readonly endpointId: string | undefined;
   readonly eventId: string | undefined;
@@ -53,8 +64,11 @@ async function burySynthetic(deps: DeliverDeps, received: ReceivedMessage, what:
   const record = found.get(recordKey);
   if (record?.state === 'dead' && record.phase === 'burying') return finishBurial(deps, received, record);
   const redriven = record !== undefined && received.deadLetterGeneration === record.generation;
-  // A copy of what is already buried: its home is that record.
-  if (record !== undefined && !redriven) return { kind: 'ack' };
+  if (record !== undefined && !redriven) {
+    // A copy of what is already buried: its home is that record.
+    deps.telemetry.event('copy-done', { endpointId: what.endpointId, eventId: what.eventId, why: 'buried-before' });
+    return { kind: 'ack' };
+  }
 
   const nowEpochMs = deps.clock.nowEpochMs();
   const base = record === undefined
@@ -68,7 +82,7 @@ async function burySynthetic(deps: DeliverDeps, received: ReceivedMessage, what:
 }
 
 /**
- * Buries deliveries to an endpoint that does not exist or is disabled. Nobody can own their claims now, so each write
+ * Buries deliveries that will not be admitted: to an endpoint that does not exist or is disabled, or past their age. Nobody can own their claims now, so each write
  * also requires, in one transaction, that no claim covers the key and that the endpoint is still as it was read.
  */
 export async function buryUnclaimed(
@@ -94,11 +108,15 @@ async function buryOneUnclaimed(
 ): Promise<Exit> {
   const nowEpochMs = deps.clock.nowEpochMs();
   const decision = decideReceive({ ...copy.message, deadLetterGeneration: copy.received.deadLetterGeneration }, record, nowEpochMs);
-  if (decision.kind === 'done') return { kind: 'ack' };
+  if (decision.kind === 'done') {
+    deps.telemetry.event('copy-done', { endpointId: copy.message.endpointId, eventId: copy.message.eventId, why: decision.why });
+    return { kind: 'ack' };
+  }
   if (decision.kind === 'conflict') return buryConflict(deps, copy, decision.detail);
   if (decision.kind === 'buryAgain') return finishBurial(deps, copy.received, record);
 
   const to = deadUnclaimed(deps, { copy, record, endpoint, renew: decision.kind === 'renew' }, nowEpochMs);
+  if (to === undefined) return putBack(deps, copy.received);
   assertTransition(record, to);
   const { answer, claim } = await deps.records.writeUnclaimed(record, to, guardOf(copy, endpoint));
   if (answer === 'written') return finishBurial(deps, copy.received, to);
@@ -112,15 +130,18 @@ function deadUnclaimed(
   deps: DeliverDeps,
   found: { copy: Copy; record: DeliveryRecord | undefined; endpoint: Endpoint | undefined; renew: boolean },
   nowEpochMs: number,
-): DeadRecord {
+): DeadRecord | undefined {
   const { endpointId, eventId, eventType, payloadHash, resend } = found.copy.message;
   const { recordKey, received } = found.copy;
   const blank = blankRecord({ endpointId, eventId, eventType, payloadHash, recordKey }, received.sentEpochMs);
   const base = found.renew && found.record !== undefined ? renewed(found.record, nowEpochMs, resend) : (found.record ?? blank);
   const written = byUnclaimed(deps, base, nowEpochMs);
-  return found.endpoint === undefined
-    ? dead(written, 'unknown-endpoint', `no endpoint ${endpointId}`)
-    : dead(written, 'disabled', `endpoint ${endpointId} is disabled`);
+  if (found.endpoint === undefined) return dead(written, 'unknown-endpoint', `no endpoint ${endpointId}`);
+  const { config } = found.endpoint;
+  if (config.status === 'disabled') return dead(written, 'disabled', `endpoint ${endpointId} is disabled`);
+  // Of an endpoint that is delivered to, only what is past its limits: a younger generation than the message waits on.
+  const reason = base.state === 'waiting' ? reasonToGiveUp(base, config, nowEpochMs) : undefined;
+  return reason === undefined ? undefined : dead(written, reason, `found ${reason} while the lane was full`);
 }
 
 /** A token of this very write: of two workers that bury the same message only one may take the write for its own. */

@@ -1,3 +1,4 @@
+import { deliver as limits } from '../shared/limits/numbers.ts';
 import { decideReceive } from '../shared/core/receive.ts';
 import type { DeliveryRecord } from '../shared/core/record.ts';
 import type { Endpoint } from '../shared/ports/index.ts';
@@ -9,27 +10,88 @@ import type { Copy, DeliverDeps, Exit, Invocation } from './types.ts';
 
 type Exits = Map<string, Exit>;
 
-/** All copies for one endpoint: admit, read, attempt and settle each, give back. */
+/**
+ * All copies for one endpoint, in waves: admit, read, attempt and settle each, give back; then the same slots for what
+ * the lane had no room for, while that is quick. What is left is shed.
+ */
 export async function deliverGroup(deps: DeliverDeps, copies: readonly Copy[], invocation: Invocation): Promise<Exits> {
   const endpointId = copies[0]?.message.endpointId ?? '';
   const exits: Exits = new Map();
-  const endpoint = await deps.endpoints.get(endpointId);
-  if (endpoint?.config.status !== 'enabled') return buryAll(deps, copies, endpoint, invocation);
-
   const { firsts, repeats } = splitRepeats(copies);
-  const admission = await admit(deps, endpoint, firsts, invocation);
-  if (admission.kind === 'unavailable') return buryAll(deps, copies, admission.endpoint, invocation);
+  const settled = new Map<Copy, Settled>();
+  const startedMs = deps.clock.monotonicMs();
+  let endpoint = await deps.endpoints.get(endpointId);
+  let left: readonly Copy[] = firsts;
 
-  const putBacks = admission.refused.map(async ({ copy, notBeforeEpochMs }) => {
-    const exit = notBeforeEpochMs === undefined
-      ? putBack(deps, copy.received)
-      : putBackPastClaim(deps, copy.received, notBeforeEpochMs, invocation);
-    exits.set(copy.received.messageId, await exit);
+  while (left.length > 0) {
+    if (endpoint?.config.status !== 'enabled') {
+      for (const [id, exit] of await buryUnclaimed(deps, left, endpoint, invocation)) exits.set(id, exit);
+      left = [];
+      break;
+    }
+    const waveStartedMs = deps.clock.monotonicMs();
+    const wave = await deliverWave(deps, endpoint, left, invocation, exits);
+    endpoint = wave.endpoint;
+    for (const [copy, result] of wave.settled) settled.set(copy, result);
+    left = wave.left;
+    const nowMs = deps.clock.monotonicMs();
+    const nextEndsMs = nowMs + (nowMs - waveStartedMs) - startedMs;
+    if (!wave.unavailable && (wave.settled.size === 0 || nextEndsMs > limits.waveMs)) break;
+  }
+
+  for (const [copy, result] of settled) exits.set(copy.received.messageId, result.exit);
+  await Promise.all([
+    shed(deps, endpoint, left, invocation, exits),
+    ...repeats.map(async (copy) => exits.set(copy.received.messageId, await exitOfRepeat(deps, copy, settled, invocation))),
+  ]);
+  return exits;
+}
+
+interface Wave {
+  readonly endpoint: Endpoint | undefined;
+  readonly settled: ReadonlyMap<Copy, Settled>;
+  /** Copies that the lane had no room for. */
+  readonly left: readonly Copy[];
+  /** The endpoint turned out to be gone or disabled; nothing was admitted. */
+  readonly unavailable: boolean;
+}
+
+/** One admission and what was granted by it. Copies that another worker's live claim covers are put back beyond it. */
+async function deliverWave(
+  deps: DeliverDeps,
+  endpoint: Endpoint,
+  copies: readonly Copy[],
+  invocation: Invocation,
+  exits: Exits,
+): Promise<Wave> {
+  const admission = await admit(deps, endpoint, copies, invocation);
+  if (admission.kind === 'unavailable') return { endpoint: admission.endpoint, settled: new Map(), left: copies, unavailable: true };
+  const covered = admission.refused.map(async ({ copy, notBeforeEpochMs }) => {
+    if (notBeforeEpochMs === undefined) return;
+    exits.set(copy.received.messageId, await putBackPastClaim(deps, copy.received, notBeforeEpochMs, invocation));
   });
   const settled = await deliverGranted(deps, admission.endpoint, admission.leaseId, admission.granted, invocation);
-  for (const [copy, result] of settled) exits.set(copy.received.messageId, result.exit);
-  await Promise.all([...putBacks, ...repeats.map((copy) => exitOfRepeat(deps, copy, settled, invocation, exits))]);
-  return exits;
+  await Promise.all(covered);
+  const left = admission.refused.filter((r) => r.notBeforeEpochMs === undefined).map((r) => r.copy);
+  return { endpoint: admission.endpoint, settled, left, unavailable: false };
+}
+
+/** No attempt, no failure, no step towards a dead letter (L3); but what is past its age is given up here too. */
+async function shed(
+  deps: DeliverDeps,
+  endpoint: Endpoint | undefined,
+  copies: readonly Copy[],
+  invocation: Invocation,
+  exits: Exits,
+): Promise<void> {
+  if (copies.length === 0 || endpoint === undefined) return;
+  deps.telemetry.event('shed', { endpointId: endpoint.config.endpointId, copies: copies.length });
+  const oldestEpochMs = deps.clock.nowEpochMs() - endpoint.config.retry.maxAgeS * 1_000;
+  const old = copies.filter((copy) => copy.received.sentEpochMs < oldestEpochMs);
+  const young = copies.filter((copy) => !old.includes(copy));
+  const expired = old.length === 0 ? new Map<string, Exit>() : await buryUnclaimed(deps, old, endpoint, invocation);
+  for (const [id, exit] of expired) exits.set(id, exit);
+  await Promise.all(young.map(async (copy) => exits.set(copy.received.messageId, await putBack(deps, copy.received))));
 }
 
 /** The granted deliveries: one strongly consistent read, then each on its own, then one write that gives all back. */
@@ -105,13 +167,8 @@ async function exitOfRepeat(
   copy: Copy,
   settled: ReadonlyMap<Copy, Settled>,
   invocation: Invocation,
-  exits: Exits,
-): Promise<void> {
+): Promise<Exit> {
   const first = [...settled].find(([other]) => other.claimKey === copy.claimKey)?.[1];
-  exits.set(copy.received.messageId, await repeatExit(deps, copy, first, invocation));
-}
-
-async function repeatExit(deps: DeliverDeps, copy: Copy, first: Settled | undefined, invocation: Invocation): Promise<Exit> {
   if (first?.record === undefined || first.exit.kind !== exitOf(first.record)) return putBack(deps, copy.received);
   const received = { ...copy.message, deadLetterGeneration: copy.received.deadLetterGeneration };
   const decision = decideReceive(received, first.record, deps.clock.nowEpochMs());
@@ -123,16 +180,4 @@ async function repeatExit(deps: DeliverDeps, copy: Copy, first: Settled | undefi
 /** The exit that a first copy takes when all went well; another one means that its record may not be final. */
 function exitOf(record: DeliveryRecord): Exit['kind'] {
   return record.state === 'waiting' ? 'retain' : 'ack';
-}
-
-async function buryAll(
-  deps: DeliverDeps,
-  copies: readonly Copy[],
-  endpoint: Endpoint | undefined,
-  invocation: Invocation,
-): Promise<Exits> {
-  const { firsts, repeats } = splitRepeats(copies);
-  const exits = await buryUnclaimed(deps, firsts, endpoint, invocation);
-  for (const copy of repeats) exits.set(copy.received.messageId, await putBack(deps, copy.received));
-  return exits;
 }

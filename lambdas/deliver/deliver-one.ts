@@ -3,7 +3,7 @@ import { decideReceive } from '../shared/core/receive.ts';
 import { assertTransition, blankRecord, type DeliveryRecord, type WaitingRecord } from '../shared/core/record.ts';
 import type { Endpoint } from '../shared/ports/index.ts';
 import { attempt } from './attempt.ts';
-import { buryConflict, finishBurial } from './bury.ts';
+import { buryConflict, finishBurial, wasBuriedByBody } from './bury.ts';
 import { putBack, putBackPastClaim, putBackUntil } from './retain.ts';
 import type { Copy, DeliverDeps, Exit, Invocation } from './types.ts';
 
@@ -40,20 +40,17 @@ export async function deliverOne(deps: DeliverDeps, claimed: Claimed): Promise<S
 }
 
 async function deliverClaimed(deps: DeliverDeps, claimed: Claimed): Promise<Settled> {
-  const { copy, record, invocation } = claimed;
+  const { copy, record } = claimed;
   const nowEpochMs = deps.clock.nowEpochMs();
   const received = { ...copy.message, deadLetterGeneration: copy.received.deadLetterGeneration };
   const decision = decideReceive(received, record, nowEpochMs);
   switch (decision.kind) {
     case 'done':
+      if (decision.why === 'redrive-without-record' && (await wasBuriedByBody(deps, copy))) return send(deps, claimed, blank(copy));
       deps.telemetry.event('copy-done', { endpointId: copy.message.endpointId, eventId: copy.message.eventId, why: decision.why });
       return { exit: { kind: 'ack' }, release: true, ...(record === undefined ? {} : { record }) };
     case 'early':
-      return {
-        exit: await putBackUntil(deps, copy.received, decision.dueEpochMs, invocation),
-        release: true,
-        ...(record === undefined ? {} : { record }),
-      };
+      return early(deps, claimed, record as WaitingRecord, decision.dueEpochMs);
     case 'conflict':
       return { exit: await buryConflict(deps, copy, decision.detail), release: true };
     case 'buryAgain':
@@ -63,6 +60,16 @@ async function deliverClaimed(deps: DeliverDeps, claimed: Claimed): Promise<Sett
     case 'proceed':
       return send(deps, claimed, (record as WaitingRecord | undefined) ?? blank(copy));
   }
+}
+
+/** A resend that meets a delivery under way is answered by it: noted now, or this copy would ask again once it is delivered. */
+async function early(deps: DeliverDeps, claimed: Claimed, record: WaitingRecord, dueEpochMs: number): Promise<Settled> {
+  const { copy, invocation } = claimed;
+  if (copy.message.resend > record.resend) {
+    const answer = await deps.records.write(record, withResend(record, copy));
+    if (answer !== 'written') return { exit: await putBack(deps, copy.received), release: true };
+  }
+  return { exit: await putBackUntil(deps, copy.received, dueEpochMs, invocation), release: true, record };
 }
 
 /** Writes the next generation before anything is sent in it: a crash after the POST must find it begun. */
@@ -76,7 +83,10 @@ async function sendRenewed(deps: DeliverDeps, claimed: Claimed, next: WaitingRec
 async function send(deps: DeliverDeps, claimed: Claimed, waiting: WaitingRecord): Promise<Settled> {
   const { copy, endpoint, invocation, leaseId } = claimed;
   const giveUp = reasonToGiveUp(waiting, endpoint.config, deps.clock.nowEpochMs());
-  if (giveUp !== undefined) return settle(deps, claimed, dead(waiting, giveUp, `found ${giveUp} when it was due`), true);
+  if (giveUp !== undefined) {
+    const now = { ...waiting, lastEpochMs: deps.clock.nowEpochMs() };
+    return settle(deps, claimed, dead(now, giveUp, `found ${giveUp} when it was due`), true);
+  }
 
   const outcome = await attempt(deps, { endpoint, copy, record: waiting, invocation });
   if (outcome.kind === 'notStarted') {
@@ -127,7 +137,6 @@ function blank(copy: Copy): WaitingRecord {
   return blankRecord({ endpointId, eventId, eventType, payloadHash, recordKey: copy.recordKey }, copy.received.sentEpochMs);
 }
 
-/** A resend that meets a delivery still under way is answered by it, and must not be honoured a second time. */
 function withResend(record: WaitingRecord, copy: Copy): WaitingRecord {
   return { ...record, resend: Math.max(record.resend, copy.message.resend) };
 }

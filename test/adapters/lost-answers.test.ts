@@ -145,11 +145,26 @@ describe('records', () => {
     expect(await lane.record('a')).toEqual(verdict());
   });
 
-  it('a write that is throttled at its only attempt has failed', async () => {
+  it('a write that was certainly not applied is repeated, for a verdict that is not written costs a repeat of the request', async () => {
     const once = subject.worldOn(subject.connect({ requestHandler: handler, maxAttempts: 1 }));
-    handler.next('throttled');
+    handler.next('throttled', 'throttled');
+    expect(await once.records.write(undefined, verdict())).toBe('written');
+    expect(await lane.record('a')).toMatchObject({ attempt: 1 });
+  });
+
+  it('a write that is throttled however often it is repeated has failed', async () => {
+    const once = subject.worldOn(subject.connect({ requestHandler: handler, maxAttempts: 1 }));
+    handler.next('throttled', 'throttled', 'throttled');
     expect(await once.records.write(undefined, verdict())).toBe('failed');
     expect(await lane.record('a')).toBeUndefined();
+  });
+
+  it('a give-back that is throttled at first is repeated', async () => {
+    const once = subject.worldOn(subject.connect({ requestHandler: handler, maxAttempts: 1 }));
+    expect((await once.lanes.admit(lane.ask(['a']))).kind).toBe('granted');
+    handler.next('throttled');
+    expect(await once.lanes.giveBack(lane.give({ release: [lane.key('a')] }))).toBe('done');
+    expect(await lane.lane()).toMatchObject({ avail: 8, claims: new Map() });
   });
 
   it('a repeat that meets a foreign write has lost, whatever its first attempt did', async () => {

@@ -2,10 +2,11 @@ import { randomBytes } from 'node:crypto';
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { DeleteMessageCommand, ReceiveMessageCommand } from '@aws-sdk/client-sqs';
 import { Webhook } from 'standardwebhooks';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { runCli } from '../support/cli.ts';
-import { depth, startEmbedded, until, type Embedded } from '../support/embedded.ts';
+import { depth, messageBody, startEmbedded, until, type Embedded } from '../support/embedded.ts';
 import { outputs } from '../../lambdas/shared/limits/names.ts';
 import { startRecorder, type Recorder } from '../support/recorder.ts';
 
@@ -63,7 +64,10 @@ describe('endpoint', () => {
     [['--url', 'https://example.test/', '--set', 'maxPerSecond=5'], /maxPerSecond: only null is supported in this version/],
     [['--url', 'https://example.test/', '--set', 'onAmbiguous=reconcile'], /onAmbiguous: only "retry" is supported in this version/],
     [['--url', 'https://example.test/', '--set', 'budgetsMs.read=19000'], /setup 3000.*19000/],
-    [['--url', 'https://example.test/', '--secret', 'v1,whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'], /secret: must start with whsec_/],
+    [['--url', 'https://example.test/', '--secret', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'], /--secret: give @FILE or -/],
+    [['--url', 'https://example.test/', '--set', 'headers={"Authorization":"Bearer MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\\u00e9"}'], /headers.Authorization: may hold visible ASCII/],
+    [['--url', 'https://example.test/', '--set', 'budgetsMs.total=900'], /budgetsMs.setup 3000.*900/],
+    [['--url', 'https://example.test:0/'], /url: must not name port 0/],
     [['--set', 'maxInFlight=3'], /There is no endpoint bad to change/],
     [[], /Nothing to put/],
   ];
@@ -73,6 +77,24 @@ describe('endpoint', () => {
     expect(result.stderr).toMatch(message);
     expect(result.stderr).not.toContain('MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw');
     expect((await sluice('endpoint', 'get', 'bad')).code).toBe(1);
+  });
+
+  it('imports a secret from standard input, checks it, and never prints it', async () => {
+    const put = (secret: string) => runCli(embedded.localFile, ['endpoint', 'put', 'imported', '--url', consumer.url(), '--secret', '-'], secret);
+    const wrong = await put('v1,whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw');
+    expect(wrong).toMatchObject({ code: 2, stderr: expect.stringContaining('secret: must start with whsec_') as string });
+    const secret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw';
+    const right = await put(`${secret}\n`);
+    expect(right.code).toBe(0);
+    for (const { stdout, stderr } of [wrong, right]) expect(stdout + stderr).not.toContain('MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw');
+    await sluice('send', 'imported', '--data', '{}', '--wait');
+    new Webhook(secret).verify('{}', { ...consumer.requests.at(-1)?.headers });
+  });
+
+  it('put says which fields a replacement changed', async () => {
+    await sluice('endpoint', 'put', 'changes', '--url', consumer.url(), '--set', 'maxInFlight=2', '--set', 'status=disabled');
+    const replaced = await sluice('endpoint', 'put', 'changes', '--url', consumer.url());
+    expect(replaced.stdout).toContain('Changed: status, maxInFlight');
   });
 
   it('put takes a whole document from standard input', async () => {
@@ -103,6 +125,8 @@ describe('send and show', () => {
     writeFileSync(file, '{"from":"file"}');
     expect((await sluice('send', 'exact', '--data', `@${file}`, '--wait')).code).toBe(0);
     expect(consumer.requests.at(-1)?.body.toString()).toBe('{"from":"file"}');
+    writeFileSync(file, Buffer.from('7b2261223a22e9227d', 'hex'));
+    expect(await sluice('send', 'exact', '--data', `@${file}`)).toMatchObject({ code: 2, stderr: expect.stringContaining('is not UTF-8') as string });
   });
 
   it('refuses what SQS or the parser would refuse, before anything is sent', async () => {
@@ -113,10 +137,11 @@ describe('send and show', () => {
       sluice('send', 'exact', '--data', '{}', '--event', 'a.b'),
       sluice('send', 'exact', '--data', '{}', '--occurred-at', 'yesterday'),
       sluice('send', 'exact', '--data', '{}', '--timeout', '0'),
+      sluice('send', 'exact', '--data', '{}', '--resend', 'abc'),
       sluice('send', 'nobody', '--data', '{}'),
       sluice('send', 'exact'),
     ]);
-    expect(results.map((r) => r.code)).toEqual([2, 2, 2, 1, 2]);
+    expect(results.map((r) => r.code)).toEqual([2, 2, 2, 2, 1, 2]);
     expect(results[0]?.stderr).toContain('eventId: must match');
     expect((await embedded.calls()).filter((c) => c.action === 'sqs:SendMessage')).toHaveLength(before);
   });
@@ -130,6 +155,15 @@ describe('send and show', () => {
     expect(shown.stdout).toMatch(/dead \(rejected: status 400\), buried/);
     expect(shown.stdout).toMatch(/answered\s+400\s+\d+ ms\s+bad field/);
     expect((await sluice('show', 'exact', 'evt_none')).code).toBe(1);
+  });
+
+  it('shows what a stranger answered without obeying it', async () => {
+    consumer.reply(() => ({ status: 400, body: '\u001b]0;title\u0007\u001b[2J\nnext' }));
+    await sluice('send', 'exact', '--data', '{}', '--event', 'evt_escape', '--wait');
+    consumer.reply(() => ({ status: 200 }));
+    const { stdout } = await sluice('show', 'exact', 'evt_escape');
+    expect(stdout).toContain('\\x1b]0;title\\x07\\x1b[2J\\nnext');
+    expect(stdout).not.toContain('\u001b');
   });
 });
 
@@ -154,7 +188,7 @@ describe('dlq', () => {
 
     const replayed = await sluice('dlq', 'replay', '--endpoint', 'replay', '--reason', 'rejected', '--yes', '--json');
     expect(replayed).toMatchObject({ code: 0 });
-    expect(replayed.json()).toEqual({ selected: 3, replayed: 3, missing: 0 });
+    expect(replayed.json()).toEqual({ selected: 3, replayed: 3, missing: 0, failed: [] });
     await until('all three are delivered', async () => {
       const records = await Promise.all([1, 2, 3].map((n) => embedded.record('replay', `evt_r${n}`)));
       return records.every((r) => r?.state === 'delivered' && r.generation === 1 && r.attempt === 1);
@@ -166,6 +200,43 @@ describe('dlq', () => {
     expect(rest.json()).toMatchObject({ selected: 1, replayed: 1 });
     await embedded.drainQueue();
     expect(consumer.requests.filter((r) => r.eventId === 'evt_r1')).toHaveLength(2);
+  });
+
+  it('one copy that cannot be sent again does not keep the others from it, and is named', async () => {
+    await sluice('endpoint', 'put', 'large', '--url', consumer.url());
+    consumer.reply(() => ({ status: 400 }));
+    const shell = messageBody('large', 'evt_large', '""');
+    await embedded.send(messageBody('large', 'evt_large', JSON.stringify('x'.repeat(262_144 - Buffer.byteLength(shell)))));
+    for (const n of [1, 2]) await embedded.send(messageBody('large', `evt_small${n}`));
+    await until('three are dead', async () => (await sluice('dlq', 'ls', '--endpoint', 'large', '--json')).json<unknown[]>().length === 3);
+    consumer.reply(() => ({ status: 200 }));
+    const result = await sluice('dlq', 'replay', '--endpoint', 'large', '--yes', '--json');
+    expect(result.code).toBe(3);
+    expect(result.json()).toMatchObject({ selected: 3, replayed: 2, missing: 0, failed: [{ eventId: 'evt_large', problem: expect.stringMatching(/262144/) as string }] });
+  });
+
+  it('ends when it has been around, although what it looks for is gone', async () => {
+    consumer.reply(() => ({ status: 400 }));
+    await embedded.send(messageBody('large', 'evt_gone'));
+    await until('it is dead', async () => (await sluice('dlq', 'ls', '--event', 'evt_gone', '--json')).json<unknown[]>().length === 1);
+    consumer.reply(() => ({ status: 200 }));
+    await until('its copy is deleted', async () => {
+      const QueueUrl = embedded.output(outputs.deadLetterQueueUrl);
+      const { Messages = [] } = await embedded.sqs.send(new ReceiveMessageCommand({ QueueUrl, MaxNumberOfMessages: 10, VisibilityTimeout: 0 }));
+      const copy = Messages.find((m) => m.Body?.includes('evt_gone') === true);
+      if (copy !== undefined) await embedded.sqs.send(new DeleteMessageCommand({ QueueUrl, ReceiptHandle: copy.ReceiptHandle }));
+      return copy !== undefined;
+    });
+    // While it walks, time passes quickly: what it has looked at becomes visible again and again.
+    let walking = true;
+    const hurry = (async () => {
+      while (walking) await embedded.advance(30_000);
+    })();
+    const result = await sluice('dlq', 'replay', '--event', 'evt_gone', '--yes', '--json');
+    walking = false;
+    await hurry;
+    expect(result).toMatchObject({ code: 3 });
+    expect(result.json()).toMatchObject({ replayed: 0, missing: 1 });
   });
 
   it('a dead letter of an unknown endpoint is delivered once the endpoint exists', async () => {

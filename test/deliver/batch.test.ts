@@ -8,6 +8,11 @@ let h: Harness;
 beforeEach(async () => {
   h = await Harness.create();
 });
+/** Longer than a wave may take. */
+const slow = () => {
+  h.clock.advance(1_500);
+  return answered(200);
+};
 const idle = { avail: 8, leases: new Map(), claims: new Map() };
 const deep = `{"endpointId":"acme","eventId":"evt_9","v":${'['.repeat(50_000)}${']'.repeat(50_000)},"payload":{}}`;
 
@@ -61,17 +66,50 @@ describe('a batch', () => {
     expect(await h.lane()).toMatchObject({ ...idle, failures: 0 });
   });
 
-  it('larger than the lane sends what fits, and puts the rest back', async () => {
+  it('larger than the lane is sent in waves while they are quick, never more at a time than the lane holds', async () => {
     h = await Harness.create({ maxInFlight: 2 });
+    const widths: number[] = [];
+    h.http.script = async () => {
+      const lane = await h.lane();
+      widths.push(lane.slots - lane.avail);
+      return answered(200);
+    };
+    const batch = ['a', 'b', 'c', 'd', 'e'].map((eventId) => receivedOf(bodyOf({ eventId })));
+    expect(await h.run(batch)).toEqual([]);
+    expect(h.http.sent).toEqual(['a', 'b', 'c', 'd', 'e']);
+    expect(widths).toEqual([2, 2, 2, 2, 1]);
+    expect(h.queues.delays).toEqual([]);
+    expect(await h.lane()).toMatchObject({ avail: 2 });
+  });
+
+  it('larger than a slow lane sends one wave, and sheds the rest without an attempt (L3)', async () => {
+    h = await Harness.create({ maxInFlight: 2 });
+    h.http.script = slow;
     const batch = ['a', 'b', 'c', 'd'].map((eventId) => receivedOf(bodyOf({ eventId })));
     const retained = await h.run(batch);
     expect(h.http.sent).toEqual(['a', 'b']);
     expect(retained).toEqual(batch.slice(2).map((m) => m.messageId));
     expect(h.queues.delays.map((d) => d.messageId).sort()).toEqual([...retained].sort());
+    expect(h.record({ eventId: 'c' })).toBeUndefined();
+    expect(h.telemetry.events).toContainEqual({ name: 'shed', fields: { endpointId: 'acme', copies: 2 } });
+  });
+
+  it('that is shed after its age gives up what was never sent, in one guarded write', async () => {
+    h = await Harness.create({ maxInFlight: 1, retry: { maxAgeS: 3_600 } });
+    const sentEpochMs = h.clock.nowEpochMs();
+    h.store.seed(waitingOf({ firstEpochMs: sentEpochMs + 3_000_000 }, { eventId: 'renewed' }));
+    h.clock.advance(3_601_000);
+    await h.claimElsewhere({ eventId: 'x' }, h.clock.nowEpochMs() + 30_000);
+    const batch = ['a', 'b', 'renewed'].map((eventId) => receivedOf(bodyOf({ eventId }), { sentEpochMs }));
+    // A generation that is younger than its message has time left.
+    expect(await h.run(batch)).toEqual([batch[2]?.messageId]);
+    expect(h.queues.buried.map((b) => [b.record.eventId, b.record.reason]).sort()).toEqual([['a', 'expired'], ['b', 'expired']]);
+    expect(h.http.sent).toEqual([]);
   });
 
   it('that needs one slot more than is free sends what fits, by a second try', async () => {
     h = await Harness.create({ maxInFlight: 3 });
+    h.http.script = slow;
     await h.claimElsewhere({ eventId: 'x' });
     const batch = ['a', 'b', 'c'].map((eventId) => receivedOf(bodyOf({ eventId })));
     expect(await h.run(batch)).toEqual([batch[2]?.messageId]);

@@ -150,6 +150,10 @@ describe('a change of configuration in mid-flight', () => {
   it('to a smaller lane sends no more than that', async () => {
     await h.runOne(bodyOf({ eventId: 'x' }));
     await h.store.put(endpointOf({ maxInFlight: 1 }, 'V2'));
+    h.http.script = () => {
+      h.clock.advance(1_500);
+      return answered(200);
+    };
     const batch = ['a', 'b'].map((eventId) => receivedOf(bodyOf({ eventId })));
     expect(await h.run(batch)).toEqual([batch[1]?.messageId]);
     expect(h.http.sent).toEqual(['x', 'a']);

@@ -123,6 +123,10 @@ describe('an admission', () => {
     const leases: [string, number][] = [];
     h = await Harness.create({ maxInFlight: 2 });
     await h.claimElsewhere({ eventId: 'x' });
+    h.http.script = () => {
+      h.clock.advance(1_500);
+      return answered(200);
+    };
     const lanes = h.lanesBut({
       admit: (ask) => {
         leases.push([ask.leaseId, ask.expiresEpochMs]);

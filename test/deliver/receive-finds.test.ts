@@ -1,5 +1,6 @@
 /** The table "What a receive finds, and what it does" of the design, row by row. */
 import { beforeEach, describe, expect, it } from 'vitest';
+import { syntheticKeyOf } from '../../lambdas/shared/core/keys.ts';
 import { bodyOf, deadOf, deliveredOf, namesOf, t0EpochMs, waitingOf } from '../support/builders.ts';
 import { Harness } from '../support/deliver-harness.ts';
 
@@ -34,6 +35,26 @@ describe('a receive finds', () => {
   it('waiting for longer than SQS can hide: it hides for what is left of the 12 hours', async () => {
     h.store.seed(waitingOf({ attempt: 1, dueEpochMs: t0EpochMs + 86_400_000 }));
     expect(await h.runOne(bodyOf())).toMatchObject({ exit: 'retain', delayS: 43_140 });
+  });
+
+  it('waiting, and a larger resend: it asks for nothing more, in whichever order the two copies come (DESIGN: on waiting, nothing)', async () => {
+    h.store.seed(waitingOf({ attempt: 1, dueEpochMs: t0EpochMs + 60_000 }));
+    expect(await h.runOne(bodyOf({ resend: 1 }))).toMatchObject({ exit: 'retain', delayS: 60 });
+    expect(h.record()).toMatchObject({ state: 'waiting', attempt: 1, generation: 0, resend: 1 });
+    h.clock.advance(60_000);
+    expect(await h.runOne(bodyOf())).toMatchObject({ exit: 'ack' });
+    expect(await h.runOne(bodyOf({ resend: 1 }))).toMatchObject({ exit: 'ack' });
+    expect([h.http.sent.length, h.record()]).toMatchObject([1, { state: 'delivered', generation: 0 }]);
+  });
+
+  it('no record of a redrive, but one made from its body: what an older parser refused is a new delivery', async () => {
+    const body = bodyOf();
+    const malformed = { ...deadOf('buried', { generation: 2 }), recordKey: syntheticKeyOf('acme', 'malformed', body), reason: 'malformed' as const };
+    h.store.seed(malformed);
+    expect(await h.runOne(body, { deadLetterGeneration: 1 })).toMatchObject({ exit: 'ack' });
+    expect(h.http.sent).toEqual([]);
+    expect(await h.runOne(body, { deadLetterGeneration: 2 })).toMatchObject({ exit: 'ack' });
+    expect([h.http.sent, h.record()]).toMatchObject([['evt_1'], { state: 'delivered', generation: 0 }]);
   });
 
   it('a live claim of another: it puts the message back until 5 s past the claim, and never acknowledges', async () => {

@@ -101,9 +101,10 @@ describe('time that is left', () => {
     expect([h.record(), h.queues.buried]).toEqual([undefined, []]);
   });
 
-  it('never enough, for the budgets do not fit the function: buried, naming the sum', async () => {
-    expect(await h.runOne(bodyOf(), {}, { functionTimeoutMs: 20_000 })).toMatchObject({ exit: 'ack' });
-    expect(h.queues.buried).toMatchObject([{ record: { reason: 'invalid-configuration', detail: 'budgets and settle margin need 21000 ms; the function has 20000 ms' } }]);
+  it('never enough for the budgets as configured: they are cut to what the function has', async () => {
+    const invocation = h.invocation(12_000);
+    expect(await h.runOne(bodyOf(), {}, { functionTimeoutMs: 12_000 }, invocation)).toMatchObject({ exit: 'ack' });
+    expect(h.http.requests[0]?.budgetsMs).toMatchObject({ total: 4_000, setup: 3_000 });
   });
 
   it('too little: nothing is sent, the message comes back, and everything is given back', async () => {

@@ -63,15 +63,15 @@ export class FakeStore {
       lane.avail -= n;
       lane.leases.set(ask.leaseId, { slots: n, expiresEpochMs: ask.expiresEpochMs });
       for (const { claimKey, shortHash } of ask.wanted) lane.claims.set(claimKey, { leaseId: ask.leaseId, shortHash });
-      return Promise.resolve({ kind: 'granted', lane: snapshot(lane) as Lane });
+      return Promise.resolve({ kind: 'granted' });
     },
 
     giveBack: (give) => {
       const lane = this.#lanes.get(give.endpointId);
       if (lane === undefined) return Promise.resolve('lost');
-      if (lane.leases.get(give.leaseId)?.slots !== give.slots) {
-        return Promise.resolve(give.release.some((key) => lane.claims.get(key)?.leaseId === give.leaseId) ? 'lost' : 'done');
-      }
+      const leaseLeft = lane.leases.get(give.leaseId)?.slots === give.slots;
+      const isOwn = (key: string) => lane.claims.get(key)?.leaseId === give.leaseId;
+      if (!leaseLeft || !give.release.every(isOwn)) return Promise.resolve(leaseLeft || give.release.some(isOwn) ? 'lost' : 'done');
       lane.avail += give.slots;
       if (give.keep.length > 0) lane.leases.set(give.leaseId, { slots: 0, expiresEpochMs: give.expiresEpochMs });
       else lane.leases.delete(give.leaseId);

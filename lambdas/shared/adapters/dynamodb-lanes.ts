@@ -1,10 +1,11 @@
 import { TransactWriteItemsCommand, UpdateItemCommand, type DynamoDBClient, type TransactWriteItem } from '@aws-sdk/client-dynamodb';
-import { marshall, unmarshall } from '@aws-sdk/util-dynamodb';
+import { marshall } from '@aws-sdk/util-dynamodb';
 import type { Lease } from '../core/lane.ts';
 import type { Admission, AdmitAnswer, GiveBack, GiveBackAnswer, Lanes, ReapClaim } from '../ports/index.ts';
 import { writeFailure } from './dynamodb-errors.ts';
 import { claimValue, leaseValue, sk, toLane } from './dynamodb-lane-item.ts';
 import { Expressions, recordCondition, recordUpdate } from './expressions.ts';
+import { whileNotApplied } from './repeat.ts';
 
 /** Lanes in the Endpoints table: each method is one conditional write (L1). */
 export function createDynamoDbLanes(db: DynamoDBClient, tables: { endpoints: string; deliveries: string }): Lanes {
@@ -28,17 +29,16 @@ export function createDynamoDbLanes(db: DynamoDBClient, tables: { endpoints: str
       ...claim.map((path) => `attribute_not_exists(${path})`),
     ];
     try {
-      const answer = await db.send(
+      await db.send(
         new UpdateItemCommand({
           ...laneKey(ask.endpointId),
           UpdateExpression: `SET ${sets.join(', ')}`,
           ConditionExpression: conditions.join(' AND '),
           ...x.attributes(),
-          ReturnValues: 'ALL_NEW',
           ReturnValuesOnConditionCheckFailure: 'ALL_OLD',
         }),
       );
-      return { kind: 'granted', lane: toLane(unmarshall(answer.Attributes ?? {})) };
+      return { kind: 'granted' };
     } catch (error) {
       const failure = writeFailure(error);
       if (failure.kind === 'refused') return { kind: 'refused', lane: failure.item === undefined ? undefined : toLane(failure.item) };
@@ -47,6 +47,11 @@ export function createDynamoDbLanes(db: DynamoDBClient, tables: { endpoints: str
   };
 
   const giveBack = async (give: GiveBack): Promise<GiveBackAnswer> => {
+    const answer = await whileNotApplied(() => giveBackOnce(give), 'notApplied');
+    return answer === 'notApplied' ? 'unsure' : answer;
+  };
+
+  const giveBackOnce = async (give: GiveBack): Promise<GiveBackAnswer | 'notApplied'> => {
     const x = new Expressions();
     const avail = x.name('avail');
     const lease = `${x.name('leases')}.${x.name(give.leaseId)}`;
@@ -64,8 +69,11 @@ export function createDynamoDbLanes(db: DynamoDBClient, tables: { endpoints: str
           ...laneKey(give.endpointId),
           UpdateExpression: `SET ${sets.join(', ')}${removes.length === 0 ? '' : ` REMOVE ${removes.join(', ')}`}`,
           // The slots are compared, not only the lease's existence: a repeat by the SDK of a write that kept the lease
-          // would else add them twice.
-          ConditionExpression: `${lease}[0] = ${slots}`,
+          // would else add them twice. And each claim must still be ours: after an expiry it may be another worker's.
+          ConditionExpression: [
+            `${lease}[0] = ${slots}`,
+            ...give.release.map((key) => `${x.name('claims')}.${x.name(key)}[0] = ${x.value(give.leaseId)}`),
+          ].join(' AND '),
           ...x.attributes(),
           ReturnValuesOnConditionCheckFailure: 'ALL_OLD',
         }),
@@ -73,11 +81,12 @@ export function createDynamoDbLanes(db: DynamoDBClient, tables: { endpoints: str
       return 'done';
     } catch (error) {
       const failure = writeFailure(error);
-      if (failure.kind !== 'refused') return 'unsure';
+      if (failure.kind !== 'refused') return failure.kind;
       if (failure.item === undefined) return 'lost';
       const lane = toLane(failure.item);
-      const left = give.release.some((key) => lane.claims.get(key)?.leaseId === give.leaseId);
-      return left ? 'lost' : 'done';
+      const leaseLeft = lane.leases.get(give.leaseId)?.slots === give.slots;
+      const claimLeft = give.release.some((key) => lane.claims.get(key)?.leaseId === give.leaseId);
+      return leaseLeft || claimLeft ? 'lost' : 'done';
     }
   };
 

@@ -1,5 +1,6 @@
 import {
   BatchGetItemCommand,
+  type BatchGetItemCommandOutput,
   TransactionCanceledException,
   TransactWriteItemsCommand,
   UpdateItemCommand,
@@ -14,6 +15,7 @@ import { cancellation, writeFailure } from './dynamodb-errors.ts';
 import { sk, toLane } from './dynamodb-lane-item.ts';
 import { attentionKey, toRecord } from './dynamodb-record-item.ts';
 import { Expressions, recordCondition, recordUpdate } from './expressions.ts';
+import { whileNotApplied } from './repeat.ts';
 
 /** Records in the Deliveries table (U1): strongly consistent reads, conditional writes. */
 export function createDynamoDbRecords(db: DynamoDBClient, tables: { endpoints: string; deliveries: string }): Records {
@@ -22,21 +24,20 @@ export function createDynamoDbRecords(db: DynamoDBClient, tables: { endpoints: s
   const read: Records['read'] = async (keys) => {
     const distinct = [...new Set(keys)];
     const Keys = distinct.map((recordKey) => marshall({ pk: recordKey }));
+    let answer: BatchGetItemCommandOutput;
     try {
-      const answer = await db.send(
-        new BatchGetItemCommand({ RequestItems: { [tables.deliveries]: { Keys, ConsistentRead: true } } }),
-      );
-      const left = answer.UnprocessedKeys?.[tables.deliveries]?.Keys ?? [];
-      const items = (answer.Responses?.[tables.deliveries] ?? []).map((item) => unmarshall(item));
-      // What a newer program wrote cannot be decided from here: unread, so that its message waits for that program.
-      const newer = items.filter((item) => (item['v'] as number) > recordLimits.version);
-      const found = new Map(items.filter((item) => !newer.includes(item)).map((item) => toRecord(item)).map((record) => [record.recordKey, record]));
-      return { found, unread: new Set([...left.map((k) => unmarshall(k)), ...newer].map((k) => k['pk'] as string)) };
+      answer = await db.send(new BatchGetItemCommand({ RequestItems: { [tables.deliveries]: { Keys, ConsistentRead: true } } }));
     } catch (error) {
       // A read that failed changed nothing; a bug is thrown again.
       writeFailure(error);
       return { found: new Map(), unread: new Set(distinct) };
     }
+    const left = answer.UnprocessedKeys?.[tables.deliveries]?.Keys ?? [];
+    const items = (answer.Responses?.[tables.deliveries] ?? []).map((item) => unmarshall(item));
+    // What a newer program wrote cannot be decided from here: unread, so that its message waits for that program.
+    const newer = items.filter((item) => (item['v'] as number) > recordLimits.version);
+    const found = new Map(items.filter((item) => !newer.includes(item)).map((item) => toRecord(item)).map((record) => [record.recordKey, record]));
+    return { found, unread: new Set([...left.map((k) => unmarshall(k)), ...newer].map((k) => k['pk'] as string)) };
   };
 
   const update = (x: Expressions, from: DeliveryRecord | undefined, to: DeliveryRecord) => ({
@@ -47,14 +48,15 @@ export function createDynamoDbRecords(db: DynamoDBClient, tables: { endpoints: s
     ReturnValuesOnConditionCheckFailure: 'ALL_OLD' as const,
   });
 
-  const write: Records['write'] = async (from, to) => {
-    try {
-      await db.send(new UpdateItemCommand(update(new Expressions(), from, to)));
-      return 'written';
-    } catch (error) {
-      return answerOf(error, to);
-    }
-  };
+  const write: Records['write'] = (from, to) =>
+    whileNotApplied(async () => {
+      try {
+        await db.send(new UpdateItemCommand(update(new Expressions(), from, to)));
+        return 'written';
+      } catch (error) {
+        return answerOf(error, to);
+      }
+    }, 'failed');
 
   const writeUnclaimed: Records['writeUnclaimed'] = async (from, to, guard) => {
     try {

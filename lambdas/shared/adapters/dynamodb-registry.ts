@@ -12,8 +12,10 @@ import type { EndpointConfig } from '../limits/endpoint-schema.ts';
 import { records } from '../limits/numbers.ts';
 import type { Endpoint } from '../ports/index.ts';
 import { toEndpoint } from './dynamodb-endpoints.ts';
+import { cancellation } from './dynamodb-errors.ts';
 import { sk, toLane } from './dynamodb-lane-item.ts';
 import { Expressions } from './expressions.ts';
+import { whileNotApplied } from './repeat.ts';
 
 /** An endpoint as operators see it. */
 export interface Registered {
@@ -43,14 +45,19 @@ export function createDynamoDbRegistry(db: DynamoDBClient, table: string): Regis
       lane: lane === undefined ? undefined : toLane(lane),
     };
   };
+  /** False where a condition failed. A busy lane's conflicts and throttles say nothing about it, and are tried again. */
   const transact = async (members: TransactWriteItem[]): Promise<boolean> => {
-    try {
-      await db.send(new TransactWriteItemsCommand({ TransactItems: members }));
-      return true;
-    } catch (error) {
-      if (error instanceof TransactionCanceledException) return false;
-      throw error;
-    }
+    const answer = await whileNotApplied(async () => {
+      try {
+        await db.send(new TransactWriteItemsCommand({ TransactItems: members }));
+        return 'written';
+      } catch (error) {
+        if (!(error instanceof TransactionCanceledException)) throw error;
+        return cancellation(error).overall.kind;
+      }
+    }, 'notApplied');
+    if (answer === 'written' || answer === 'refused') return answer === 'written';
+    throw new Error('DynamoDB is busy with this endpoint: nothing was written; repeat the command');
   };
 
   return {

@@ -27,7 +27,8 @@ export function createPowertoolsTelemetry(serviceName: string): Telemetry & { fl
       logger.info('started', { ...settings });
     },
     flush() {
-      metrics.publishStoredMetrics();
+      // An empty set would be published as a warning.
+      if (metrics.hasStoredMetrics()) metrics.publishStoredMetrics();
     },
   };
 }

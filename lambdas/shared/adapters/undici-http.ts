@@ -9,14 +9,14 @@ type HttpOutcome = Awaited<ReturnType<Http['post']>>;
 
 /** The sender's HTTP client: one per execution environment, one bounded pool per endpoint version (T6). */
 export function createUndiciHttp(options: { allowed: AllowedBlocks; nowEpochMs: () => number }): Http & { close(): Promise<void> } {
-  const pools = new Map<string, Pool>();
+  const pools = new Map<string, EndpointPool>();
   let lastUsedEpochMs = options.nowEpochMs();
 
-  const poolFor = (request: HttpRequest): Pool => {
+  const poolFor = (request: HttpRequest): EndpointPool => {
     // After a freeze longer than the idle expiry the peer has closed what we still hold open (T7).
     if (options.nowEpochMs() - lastUsedEpochMs > sockets.idleMs) dropAll();
     lastUsedEpochMs = options.nowEpochMs();
-    const pool = pools.get(request.poolKey) ?? createPool(request, options.allowed);
+    const pool = pools.get(request.poolKey) ?? new EndpointPool(request, options.allowed);
     // Re-inserted, so that the first key is the one that was used longest ago.
     pools.delete(request.poolKey);
     pools.set(request.poolKey, pool);
@@ -26,54 +26,70 @@ export function createUndiciHttp(options: { allowed: AllowedBlocks; nowEpochMs: 
   };
   const drop = (key: string) => {
     // close() lets requests under way finish; idle sockets go at once.
-    void pools.get(key)?.close();
+    void pools.get(key)?.pool.close();
     pools.delete(key);
   };
   const dropAll = () => [...pools.keys()].forEach(drop);
 
   return {
-    post: (request) => new Attempt(request).run(poolFor(request)),
+    post: (request) => new Attempt(request, poolFor(request)).run(),
     async close() {
-      await Promise.all([...pools.values()].map((pool) => pool.destroy()));
+      await Promise.all([...pools.values()].map(({ pool }) => pool.destroy()));
     },
   };
 }
 
-function createPool(request: HttpRequest, allowed: AllowedBlocks): Pool {
-  return new Pool(new URL(request.url).origin, {
-    connections: sockets.perHost,
-    pipelining: 1,
-    connect: egressConnector({ allowed, setupMs: request.budgetsMs.setup }),
-    keepAliveTimeout: sockets.idleMs / 2,
-    keepAliveMaxTimeout: sockets.idleMs,
-    maxHeaderSize: sockets.maxHeaderBytes,
-    // Only a net under our own deadlines: undici's body timer starts anew with every byte.
-    headersTimeout: budgets.maxTotalMs + budgets.connectionMs,
-    bodyTimeout: budgets.maxTotalMs + budgets.connectionMs,
-  });
+/** The sockets of one endpoint version, and how many of them are being set up. */
+class EndpointPool {
+  readonly pool: Pool;
+  connecting = 0;
+
+  constructor(request: HttpRequest, allowed: AllowedBlocks) {
+    const connect = egressConnector({ allowed, setupMs: request.budgetsMs.setup });
+    this.pool = new Pool(new URL(request.url).origin, {
+      connections: sockets.perHost,
+      pipelining: 1,
+      connect: (target, callback) => {
+        this.connecting++;
+        connect(target, (...result) => {
+          this.connecting--;
+          callback(...result);
+        });
+      },
+      keepAliveTimeout: sockets.idleMs,
+      keepAliveMaxTimeout: sockets.idleMs,
+      maxHeaderSize: sockets.maxHeaderBytes,
+      // Only a net under our own deadlines: undici's body timer starts anew with every byte.
+      headersTimeout: budgets.maxTotalMs + budgets.connectionMs,
+      bodyTimeout: budgets.maxTotalMs + budgets.connectionMs,
+    });
+  }
 }
 
 /** One request on the wire, from the wait for a socket to a named outcome; exactly one outcome, whatever comes later. */
 class Attempt implements Dispatcher.DispatchHandler {
   readonly #request: HttpRequest;
+  readonly #endpointPool: EndpointPool;
   readonly #startedMs = performance.now();
   readonly #result = Promise.withResolvers<HttpOutcome>();
   #controller: Dispatcher.DispatchController | undefined;
   #timer: NodeJS.Timeout | undefined;
-  #phase: 'socket' | 'write' | 'headers' | 'body' | 'over' = 'socket';
+  /** `socket`: waiting for one. `setup`: still waiting, and one is being set up. */
+  #phase: 'socket' | 'setup' | 'write' | 'headers' | 'body' | 'over' = 'socket';
   #status = 0;
   #received = 0;
   #kept: Buffer[] = [];
 
-  constructor(request: HttpRequest) {
+  constructor(request: HttpRequest, endpointPool: EndpointPool) {
     this.#request = request;
+    this.#endpointPool = endpointPool;
   }
 
-  run(pool: Pool): Promise<HttpOutcome> {
+  run(): Promise<HttpOutcome> {
     const { body, headers, url, budgetsMs } = this.#request;
     const { pathname, search } = new URL(url);
-    this.#limit(budgetsMs.connection + budgetsMs.setup, 'timeout');
-    pool.dispatch(
+    this.#timer = setTimeout(() => this.#noSocketYet(), budgetsMs.connection);
+    this.#endpointPool.pool.dispatch(
       {
         method: 'POST',
         path: pathname + search,
@@ -117,15 +133,25 @@ class Attempt implements Dispatcher.DispatchHandler {
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
-    if (this.#phase === 'socket') this.#finish(this.#beforeTheWire(error));
+    if (this.#phase === 'socket' || this.#phase === 'setup') this.#finish(this.#beforeTheWire(error));
     else this.#fail(codeOf(error));
+  }
+
+  /**
+   * The wait for a socket is over. If all are busy, this attempt has not begun; if one is being set up, the endpoint is
+   * slow to connect to, and the connector says how that ends, within the set-up's own budget.
+   */
+  #noSocketYet(): void {
+    if (this.#endpointPool.connecting === 0) return this.#fail('timeout');
+    this.#phase = 'setup';
+    this.#timer = setTimeout(() => this.#fail('timeout'), this.#request.budgetsMs.setup);
   }
 
   /** (Re)arms the one timer: the phase's budget, cut to what is left of the total. */
   #limit(phaseMs: number, cause: string): void {
     clearTimeout(this.#timer);
     const { total, connection } = this.#request.budgetsMs;
-    const leftMs = total + (this.#phase === 'socket' ? connection : 0) - this.#elapsedMs();
+    const leftMs = connection + total - this.#elapsedMs();
     this.#timer = setTimeout(() => this.#fail(cause), Math.max(0, Math.min(phaseMs, leftMs)));
   }
 
@@ -133,6 +159,7 @@ class Attempt implements Dispatcher.DispatchHandler {
   #fail(cause: string): void {
     if (this.#phase === 'body') this.#finish(this.#answered());
     else if (this.#phase === 'socket') this.#finish({ kind: 'notStarted', why: 'no-socket' });
+    else if (this.#phase === 'setup') this.#finish({ kind: 'unsent', phase: 'connect', cause, durationMs: this.#elapsedMs() });
     else if (this.#phase !== 'over') this.#finish({ kind: 'ambiguous', phase: this.#phase, cause, durationMs: this.#elapsedMs() });
     // Destroys the socket: a request that has its outcome must not go on by itself, above all not after a freeze.
     this.#controller?.abort(new Error(cause));

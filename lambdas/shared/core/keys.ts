@@ -26,6 +26,15 @@ export function recordKeyOf(endpointId: string, claimKey: string): string {
   return `${endpointId}#${claimKey}`;
 }
 
+/** Keys under which a message may have been buried by its body. */
+export function syntheticKeysOf(endpointId: string, body: string): string[] {
+  return [
+    syntheticKeyOf(endpointId, 'conflict', body),
+    syntheticKeyOf(endpointId, 'malformed', body),
+    syntheticKeyOf(undefined, 'malformed', body),
+  ];
+}
+
 /**
  * Key of the record of a message that has none of its own: malformed, or in conflict with the record of its event.
  * Made from the body, so that repeats of the message find it; the `!` is outside the alphabet of claim keys.

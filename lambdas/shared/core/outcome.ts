@@ -1,6 +1,6 @@
 /** How one attempt ended. The group is decided by what was put on the wire, never by an error's name. */
 export type AttemptOutcome =
-  /** A status line arrived: it wins over any fault that came later. */
+  /** A whole response head arrived: its status wins over any fault that came later. */
   | { kind: 'answered'; status: number; bodyExcerpt: string; durationMs: number }
   /** At least one byte of the request may have left, and no status came: the consumer may have acted. */
   | { kind: 'ambiguous'; phase: 'write' | 'headers'; cause: string; durationMs: number }

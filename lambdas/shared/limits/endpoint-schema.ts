@@ -56,6 +56,7 @@ function urlProblem(text: string): string | undefined {
   if (url.protocol !== 'https:') return `must be https, not ${url.protocol.slice(0, -1)}`;
   if (url.username !== '' || url.password !== '') return 'must not carry a user name or password: use headers';
   if (text.includes('#')) return 'must not carry a fragment: it would never be sent';
+  if (url.port === '0') return 'must not name port 0';
   if (url.hostname.endsWith('.')) return 'must not end its host name in a dot';
   return undefined;
 }

@@ -52,6 +52,10 @@ export const deliver = {
   batchSize: 10,
   batchingWindowS: 0,
   maxConcurrency: 20,
+  /** Threads of libuv, half of which may resolve names at once; an abandoned look-up keeps its thread. */
+  resolverThreads: 64,
+  /** Granted slots are used again within an invocation while a wave takes less than this. */
+  waveMs: 2_000,
   /** Kept free at the end of an invocation for settle, dead letter, give-back and the answer. */
   settleMarginMs: 4_000,
   /** Needed before the first byte: parsing, admission, the read and their second tries. */
@@ -75,9 +79,10 @@ export const lane = {
 /** Sockets of one execution environment (T6, T7). */
 export const sockets = {
   perHost: 8,
-  /** Pools kept per execution environment; the one used longest ago is closed. */
-  maxPools: 200,
-  idleMs: 30_000,
+  /** Pools kept per execution environment; the one used longest ago is closed. With `perHost` sockets each that is the ceiling of 200. */
+  maxPools: 25,
+  /** Below what servers commonly keep an idle connection open for (5 s): a socket that its peer has closed costs an attempt. */
+  idleMs: 4_000,
   /** 16 KiB of a response are read, then the socket is destroyed (T9). */
   maxResponseBytes: 16_384,
   maxHeaderBytes: 16_384,
@@ -125,6 +130,14 @@ export const queues = {
   deadLetterMaxBytes: aws.sqsMaxMessageBytes,
 } as const;
 
+/** How the command line walks the dead-letter queue. */
+export const dlqWalk = {
+  /** A copy is hidden this long while it is looked at; an interrupted walk frees it after that. */
+  lookS: 120,
+  /** The walk ends after so many empty receives in a row. */
+  emptyReceives: 3,
+} as const;
+
 /** Records of deliveries. */
 export const records = {
   version: 1,
@@ -152,9 +165,13 @@ export const endpoint = {
 
 /** Limits of our own AWS calls (C1): every one is set, none inherited. */
 export const awsCalls = {
+  /** Together with `requestMs` they fit the settle margin, so that a verdict is written before the function is killed. */
   maxAttempts: 3,
-  connectMs: 1_000,
-  requestMs: 3_000,
+  connectMs: 500,
+  requestMs: 1_200,
+  /** A write that was certainly not applied (throttle, conflict) is repeated this often by us, after `repeatMs`. */
+  repeats: 2,
+  repeatMs: 100,
   maxSockets: 64,
 } as const;
 

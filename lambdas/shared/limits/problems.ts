@@ -27,7 +27,9 @@ export function problemsOf(issues: readonly Issue[], input: unknown): Problem[] 
 }
 
 export function formatProblem(problem: Problem): string {
-  const text = problem.value === undefined ? '' : ` (got ${JSON.stringify(problem.value).slice(0, 80)})`;
+  // Values of headers may be credentials.
+  const hidden = problem.value === undefined || problem.field.startsWith('headers');
+  const text = hidden ? '' : ` (got ${JSON.stringify(problem.value).slice(0, 80)})`;
   return `${problem.field === '' ? 'document' : problem.field}: ${problem.bound}${text}`;
 }
 

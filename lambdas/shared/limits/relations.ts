@@ -81,6 +81,8 @@ export function checkBudgets(budgetsMs: AttemptBudgetsMs, limits: FunctionLimits
 function checkPhases(budgetsMs: AttemptBudgetsMs): Violation[] {
   const violations = phases.flatMap((phase) => atLeast(`budgetsMs.${phase}`, budgetsMs[phase], budgets.minPhaseMs, 'ms'));
   violations.push(...atMost('budgetsMs.total', budgetsMs.total, budgets.maxTotalMs, 'ms'));
+  // A set-up that may last longer than the whole attempt could only ever end as the attempt's own timeout.
+  violations.push(...atMost('budgetsMs.setup', budgetsMs.setup, budgetsMs.total, 'ms (budgetsMs.total)'));
   return violations;
 }
 

@@ -28,7 +28,7 @@ export interface Admission {
 }
 
 export type AdmitAnswer =
-  | { kind: 'granted'; lane: Lane }
+  | { kind: 'granted' }
   /** With the item as it was; undefined where there is none. */
   | { kind: 'refused'; lane: Lane | undefined }
   /** The write may have been applied. */
