@@ -61,3 +61,20 @@ describe('a certificate', () => {
     expect(server?.received.every((bytes) => bytes.length === 0)).toBe(true);
   });
 });
+
+describe('a peer that accepts and never starts TLS', () => {
+  const stall = (more: object) =>
+    http.post({ url: `https://127.0.0.1:${server?.port ?? 0}/`, headers: {}, body: Buffer.from('x'), budgetsMs: { ...budgetsMs, ...more }, poolKey: JSON.stringify(more) });
+
+  it.each([
+    ['shorter than', { connection: 100, setup: 400 }],
+    ['as long as', { connection: 400, setup: 400 }],
+    ['longer than', { connection: 800, setup: 400 }],
+  ])('is unsent, and the endpoint\'s fault, with a wait for a socket %s the set-up', async (_how, budgets) => {
+    server = await startHostile(() => undefined, {});
+    const started = performance.now();
+    // Not "no socket": that would be put back for ever, and nobody would be told.
+    expect(await stall(budgets)).toEqual({ kind: 'unsent', phase: expect.stringMatching(/tls|connect/) as string, cause: 'timeout', durationMs });
+    expect(performance.now() - started).toBeLessThan(3_000);
+  });
+});

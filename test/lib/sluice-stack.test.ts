@@ -2,6 +2,7 @@ import { App, Stack } from 'aws-cdk-lib';
 import { Match, Template } from 'aws-cdk-lib/assertions';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { SluiceStack } from '../../lib/sluice-stack.ts';
+import { awsCalls, deliver } from '../../lambdas/shared/limits/numbers.ts';
 import { resolveStage } from '../../lib/stage-config.ts';
 import { WebhookDelivery } from '../../lib/webhook-delivery.ts';
 
@@ -169,6 +170,14 @@ describe('stack and construct', () => {
       'EndpointsTableName',
       'FaultQueueUrl',
     ]);
+  });
+
+  it('gives name resolution threads enough that endpoints whose resolver hangs do not stop the others', () => {
+    template.hasResourceProperties('AWS::Lambda::Function', { Environment: { Variables: Match.objectLike({ UV_THREADPOOL_SIZE: '64' }) } });
+  });
+
+  it('leaves the SDK time for all its attempts within the settle margin (U1)', () => {
+    expect(awsCalls.maxAttempts * awsCalls.requestMs).toBeLessThan(deliver.settleMarginMs);
   });
 
   it('protects every stage but the local one', () => {
