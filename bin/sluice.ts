@@ -6,10 +6,16 @@ import { addEndpointCommands, type Run } from './cli/endpoint-commands.ts';
 import { CommandError, exit, Output } from './cli/output.ts';
 import { resolveTarget } from './cli/target.ts';
 
+// A reader that has seen enough, such as `head`, is no failure.
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code !== 'EPIPE') throw error;
+  process.exit(exit.done);
+});
+
 const program = new Command('sluice')
   .description('Operate webhook delivery: endpoints, deliveries and dead letters.')
   .option('--stack <name>', 'a deployed stack (else $SLUICE_STACK, else the running local one)')
-  .option('--local', 'the local installation that `npm start` runs')
+  .option('--local', 'the local installation that `npm start` runs ($SLUICE_LOCAL_FILE, else .sluice/local.json)')
   .option('--json', 'one JSON document on standard output')
   .showHelpAfterError('(--help shows what is possible)')
   .exitOverride()

@@ -1,3 +1,4 @@
+import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -281,6 +282,14 @@ describe('the program', () => {
     for (const args of [['nonsense'], ['endpoint', 'put'], ['endpoint', 'get', 'a.b'], ['status', '--nope'], ['--stack', 'x', '--local', 'status']]) {
       expect(await sluice(...args), args.join(' ')).toMatchObject({ code: 2 });
     }
+  });
+
+  it('ends quietly when nobody reads on', async () => {
+    const child = spawn('sh', ['-c', `"${process.execPath}" bin/sluice.ts --help | true`], { cwd: path.join(import.meta.dirname, '../..'), stdio: ['ignore', 'ignore', 'pipe'] });
+    let stderr = '';
+    child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
+    await new Promise((resolve) => child.once('close', resolve));
+    expect(stderr).toBe('');
   });
 
   it('status shows lanes and queues, for people and as JSON', async () => {

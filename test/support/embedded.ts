@@ -163,7 +163,7 @@ async function readyLine(child: ChildProcess): Promise<void> {
 }
 
 /** Waits for a condition, never for luck; the limit only ends a test that would hang. */
-export async function until<T>(what: string, look: () => Promise<T | undefined | false> | T | undefined | false, limitMs = 8_000): Promise<T> {
+export async function until<T>(what: string, look: () => Promise<T | undefined | false> | T | undefined | false, limitMs = 40_000): Promise<T> {
   const endsMs = performance.now() + limitMs;
   for (;;) {
     const found = await look();
