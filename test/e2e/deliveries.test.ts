@@ -124,6 +124,30 @@ describe('a delivery', () => {
   });
 });
 
+describe('the cost', () => {
+  /** Units and requests of the function since a call, as metered at the wire. */
+  async function metered(since: number) {
+    const calls = (await embedded.calls(since)).filter((c) => c.caller.includes('Deliver'));
+    const units = (operation: string) => calls.filter((c) => c.operation === operation).reduce((sum, c) => sum + (c.capacityUnits ?? 0), 0);
+    return { writeUnits: units('UpdateItem'), readUnits: units('BatchGetItem') + units('GetItem') };
+  }
+
+  it('of one delivery to a known endpoint is three write units and one read unit', async () => {
+    await embedded.register('cost', consumer.url());
+    // Each environment reads the configuration once; one message at a time keeps to the one that was used last.
+    for (const n of [1, 2, 3]) {
+      await embedded.send(messageBody('cost', `evt_cost_warm${n}`));
+      await settled('cost', `evt_cost_warm${n}`);
+      await embedded.drainQueue();
+    }
+    const since = (await embedded.calls()).at(-1)?.seq ?? 0;
+    await embedded.send(messageBody('cost', 'evt_cost'));
+    await settled('cost', 'evt_cost');
+    await embedded.drainQueue();
+    expect(await metered(since)).toEqual({ writeUnits: 3, readUnits: 1 });
+  });
+});
+
 describe('the same event again', () => {
   it('sent three times reaches the consumer once (U1)', async () => {
     await embedded.register('thrice', consumer.url());
