@@ -1,4 +1,5 @@
 #!/usr/bin/env node
+import { readFileSync } from 'node:fs';
 import { Command, CommanderError } from 'commander';
 import { addDeliveryCommands } from './cli/delivery-commands.ts';
 import { addDlqCommands } from './cli/dlq-commands.ts';
@@ -14,6 +15,7 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
 
 const program = new Command('sluice')
   .description('Operate webhook delivery: endpoints, deliveries and dead letters.')
+  .version(packageVersion())
   .option('--stack <name>', 'a deployed stack (else $SLUICE_STACK, else the running local one)')
   .option('--local', 'the local installation that `npm start` runs ($SLUICE_LOCAL_FILE, else .sluice/local.json)')
   .option('--json', 'one JSON document on standard output')
@@ -34,6 +36,11 @@ try {
   await program.parseAsync();
 } catch (error) {
   process.exitCode = report(error);
+}
+
+function packageVersion(): string {
+  const file = new URL('../package.json', import.meta.url);
+  return (JSON.parse(readFileSync(file, 'utf8')) as { version: string }).version;
 }
 
 /** `sluice endpoint ls --json` is what people type; commander would want it before the command. */

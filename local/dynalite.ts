@@ -95,7 +95,8 @@ export async function run(operation: string, store: Store, input: JsonObject): P
   return act(operation, store, prepare(operation, input, store));
 }
 
-export const tableOf = (store: Store, name: string): Promise<Table> => call((callback) => store.getTable(name, callback));
+export const tableOf = (store: Store, name: string): Promise<Table> => // Without the flag dynalite takes a table that is still being created for none.
+  call((callback) => store.getTable(name, false, callback));
 
 export const keyOf = (table: Table, item: Item): Item =>
   Object.fromEntries(table.KeySchema.map(({ AttributeName }) => [AttributeName, item[AttributeName] ?? {}]));

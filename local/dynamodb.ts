@@ -155,7 +155,7 @@ export async function startDynamoDb(options: { dataDir?: string } = {}): Promise
     },
   };
 
-  const sweepTtl = async () => {
+  const sweepTables = async () => {
     let deleted = 0;
     for (const [table, { ttlAttribute }] of settings.entries()) {
       if (ttlAttribute) deleted += await sweepTable(store, table, ttlAttribute);
@@ -165,11 +165,17 @@ export async function startDynamoDb(options: { dataDir?: string } = {}): Promise
 
   let sweptMs = Date.now();
   let sweeping: Promise<unknown> = Promise.resolve();
+  /** One at a time, and awaited by close(): a sweep on a store that is closed would end the process. */
+  const sweepTtl = () => {
+    const swept = sweeping.then(sweepTables);
+    // A table deleted under the sweep is no reason to stop sweeping the others next time.
+    sweeping = swept.catch(() => undefined);
+    return swept;
+  };
   const timer = setInterval(() => {
     if (Math.abs(Date.now() - sweptMs) < sweepEveryMs) return;
     sweptMs = Date.now();
-    // A table deleted under the sweep is no reason to stop sweeping the others next time.
-    sweeping = sweeping.then(sweepTtl).catch(() => undefined);
+    sweepTtl().catch(() => undefined);
   }, sweepPollMs).unref();
 
   return {

@@ -1,7 +1,7 @@
 /** The embedded AWS: what `cdk deploy` would deploy, read from the synthesised template and run on this machine. */
 import { createWriteStream, mkdirSync, renameSync, rmSync, type WriteStream, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { CreateTableCommand, DynamoDBClient, ListTablesCommand, UpdateTimeToLiveCommand } from '@aws-sdk/client-dynamodb';
+import { CreateTableCommand, DescribeTimeToLiveCommand, DynamoDBClient, ListTablesCommand, UpdateTimeToLiveCommand } from '@aws-sdk/client-dynamodb';
 import { CreateQueueCommand, SQSClient } from '@aws-sdk/client-sqs';
 import type { LocalFile } from '../bin/cli/target.ts';
 import { SteerableClock } from './clock.ts';
@@ -11,7 +11,7 @@ import { EventSource, sqsSourceQueue } from './event-source.ts';
 import { LambdaHost } from './lambda-host.ts';
 import { type Scheduler, startScheduler } from './scheduler.ts';
 import { startSqs } from './sqs.ts';
-import { readTemplate, type FunctionSpec, type StackSpec, synthesize } from './template.ts';
+import { readTemplate, type FunctionSpec, type StackSpec, type TableSpec, synthesize } from './template.ts';
 import { startWire, type Wire } from './wire.ts';
 
 export interface EmbeddedOptions {
@@ -98,16 +98,21 @@ async function createResources(stack: StackSpec, endpoint: string): Promise<void
   const db = new DynamoDBClient(settings);
   for (const queue of stack.queues) await sqs.send(new CreateQueueCommand({ QueueName: queue.name, Attributes: queue.attributes }));
   const { TableNames: existing = [] } = await db.send(new ListTablesCommand({}));
-  for (const table of stack.tables.filter((t) => !existing.includes(t.name))) {
-    await db.send(new CreateTableCommand(table.createTable));
-    if (table.ttlAttribute !== undefined) {
-      await db.send(
-        new UpdateTimeToLiveCommand({ TableName: table.name, TimeToLiveSpecification: { AttributeName: table.ttlAttribute, Enabled: true } }),
-      );
-    }
+  for (const table of stack.tables) {
+    if (!existing.includes(table.name)) await db.send(new CreateTableCommand(table.createTable));
+    await enableTtl(db, table);
   }
   sqs.destroy();
   db.destroy();
+}
+
+/** Of an existing table too: a start that was cut short may have left it without. */
+async function enableTtl(db: DynamoDBClient, table: TableSpec): Promise<void> {
+  if (table.ttlAttribute === undefined) return;
+  const { TimeToLiveDescription: now } = await db.send(new DescribeTimeToLiveCommand({ TableName: table.name }));
+  if (now?.TimeToLiveStatus === 'ENABLED') return;
+  const TimeToLiveSpecification = { AttributeName: table.ttlAttribute, Enabled: true };
+  await db.send(new UpdateTimeToLiveCommand({ TableName: table.name, TimeToLiveSpecification }));
 }
 
 interface HostParts {

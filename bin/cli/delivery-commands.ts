@@ -71,7 +71,7 @@ async function send(target: Target, out: Output, id: string, options: SendOption
     out.result({ endpointId: id, eventId, state: 'queued' }, `Queued event ${eventId} for ${id}. Follow it: sluice show ${id} ${eventId}`);
     return;
   }
-  await waitFor(target, out, recordKeyOf(id, claimKeyOf(eventId)), { timeoutS, resend: parsed.message.resend, eventId, id });
+  await waitFor(target, out, recordKeyOf(id, claimKeyOf(eventId)), { timeoutS, resend: parsed.message.resend, payloadHash: parsed.message.payloadHash, eventId, id });
 }
 
 /** The message's text; a JSON object or array keeps its exact source, anything else becomes a JSON string. */
@@ -104,6 +104,7 @@ function isJsonContainer(text: string): boolean {
 interface Waiting {
   readonly timeoutS: number;
   readonly resend: number;
+  readonly payloadHash: string;
   readonly id: string;
   readonly eventId: string;
 }
@@ -113,6 +114,9 @@ async function waitFor(target: Target, out: Output, recordKey: string, waiting: 
   let record: DeliveryRecord | undefined;
   while (performance.now() < endsMs) {
     record = await readRecord(target.db, target.deliveriesTable, recordKey);
+    if (record !== undefined && record.payloadHash !== waiting.payloadHash) {
+      throw failure(`Event ${waiting.eventId} exists with another payload: this one is a conflict, and is not sent. See: sluice dlq ls --event ${waiting.eventId}`);
+    }
     // A resend's own verdict is one that has taken the resend into account.
     const settled = record !== undefined && record.resend >= waiting.resend && record.state !== 'waiting';
     if (record !== undefined && settled && (record.state !== 'dead' || record.phase === 'buried')) {

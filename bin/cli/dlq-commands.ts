@@ -7,7 +7,7 @@ import {
 } from '@aws-sdk/client-sqs';
 import type { Command } from 'commander';
 import { readDead } from '../../lambdas/shared/adapters/dynamodb-dead-letters.ts';
-import { recordKeyOf, syntheticKeyOf, syntheticKeysOf } from '../../lambdas/shared/core/keys.ts';
+import { hashOf, recordKeyOf, syntheticKeyOf, syntheticKeysOf } from '../../lambdas/shared/core/keys.ts';
 import { parseMessage } from '../../lambdas/shared/core/parse.ts';
 import type { DeadRecord } from '../../lambdas/shared/core/record.ts';
 import { messageAttributes as names } from '../../lambdas/shared/limits/names.ts';
@@ -91,8 +91,8 @@ class Replay {
   readonly #target: Target;
   readonly #out: Output;
   readonly #selected: number;
-  /** Record key to generation, of what is still to be found. */
-  readonly #wanted: Map<string, number>;
+  /** By record key, what is still to be found. */
+  readonly #wanted: Map<string, DeadRecord>;
   readonly #seen = new Set<string>();
   /** Receipts of copies that were not selected; their bodies are not kept, for a queue may hold many. */
   readonly #others: string[] = [];
@@ -103,7 +103,7 @@ class Replay {
     this.#target = target;
     this.#out = out;
     this.#selected = selected.length;
-    this.#wanted = new Map(selected.map((record) => [record.recordKey, record.generation]));
+    this.#wanted = new Map(selected.map((record) => [record.recordKey, record]));
   }
 
   async run(): Promise<{ replayed: number; failed: { eventId: string; problem: string }[]; missing: number }> {
@@ -141,7 +141,10 @@ class Replay {
 
   async #look(copy: Message): Promise<void> {
     this.#seen.add(copy.MessageId ?? '');
-    const key = keysOf(copy).find((k) => this.#wanted.get(k) === generationOf(copy));
+    const key = keysOf(copy).find(({ recordKey, payloadHash }) => {
+      const record = this.#wanted.get(recordKey);
+      return record?.generation === generationOf(copy) && record.payloadHash === payloadHash;
+    })?.recordKey;
     if (key === undefined) {
       this.#others.push(copy.ReceiptHandle ?? '');
       return;
@@ -186,13 +189,18 @@ async function resend(target: Target, copy: Message): Promise<void> {
   await target.sqs.send(new DeleteMessageCommand({ QueueUrl: target.deadLetterQueueUrl, ReceiptHandle: copy.ReceiptHandle }));
 }
 
-/** The records that a copy may belong to: its delivery's, or the one made from its body. */
-function keysOf(copy: Message): string[] {
+/**
+ * The records that a copy may belong to: its delivery's, or one made from its body. The payload tells them apart: a
+ * conflict names the same event, and both may be of the same generation.
+ */
+function keysOf(copy: Message): { recordKey: string; payloadHash: string }[] {
   const body = copy.Body ?? '';
   const parsed = parseMessage(body);
-  if (!parsed.ok) return [syntheticKeyOf(parsed.endpointId, 'malformed', body)];
-  const { endpointId, claimKey } = parsed.message;
-  return [recordKeyOf(endpointId, claimKey), ...syntheticKeysOf(endpointId, body)];
+  const byBody = hashOf(Buffer.from(body));
+  if (!parsed.ok) return [{ recordKey: syntheticKeyOf(parsed.endpointId, 'malformed', body), payloadHash: byBody }];
+  const { endpointId, claimKey, payloadHash } = parsed.message;
+  const synthetic = syntheticKeysOf(endpointId, body).map((recordKey) => ({ recordKey, payloadHash: byBody }));
+  return [{ recordKey: recordKeyOf(endpointId, claimKey), payloadHash }, ...synthetic];
 }
 
 function generationOf(copy: Message): number {

@@ -1,9 +1,9 @@
 import { dead, reasonToGiveUp, renewed } from '../shared/core/decide.ts';
-import { hashOf, syntheticKeyOf, syntheticKeysOf } from '../shared/core/keys.ts';
+import { hashOf, syntheticKeyOf } from '../shared/core/keys.ts';
 import type { Parsed } from '../shared/core/parse.ts';
-import { decideReceive } from '../shared/core/receive.ts';
 import { assertTransition, blankRecord, type DeadRecord, type DeliveryRecord } from '../shared/core/record.ts';
 import type { Endpoint, LaneGuard, ReceivedMessage } from '../shared/ports/index.ts';
+import { blankOf, decideCopy } from './decide-copy.ts';
 import { putBack, putBackPastClaim } from './retain.ts';
 import { reapExpired } from './reap.ts';
 import type { Copy, DeliverDeps, Exit, Invocation } from './types.ts';
@@ -37,17 +37,6 @@ export function buryMalformed(
 export function buryConflict(deps: DeliverDeps, copy: Copy, detail: string): Promise<Exit> {
   const { endpointId, eventId } = copy.message;
   return burySynthetic(deps, copy.received, { endpointId, eventId, detail, reason: 'conflict' });
-}
-
-/**
- * True where this redriven message was buried under a key made from its body, with the generation that it carries: the
- * parser of then did not take it, or its event's record has ended since. It is a new delivery now.
- */
-export async function wasBuriedByBody(deps: DeliverDeps, copy: Copy): Promise<boolean> {
-  const { body, deadLetterGeneration } = copy.received;
-  const keys = syntheticKeysOf(copy.message.endpointId, body);
-  const { found } = await deps.records.read(keys);
-  return keys.some((key) => found.get(key)?.generation === deadLetterGeneration);
 }
 
 interface Synthetic {
@@ -107,7 +96,8 @@ async function buryOneUnclaimed(
   invocation: Invocation,
 ): Promise<Exit> {
   const nowEpochMs = deps.clock.nowEpochMs();
-  const decision = decideReceive({ ...copy.message, deadLetterGeneration: copy.received.deadLetterGeneration }, record, nowEpochMs);
+  const decision = await decideCopy(deps, copy, record, nowEpochMs);
+  if (decision.kind === 'unread') return putBack(deps, copy.received);
   if (decision.kind === 'done') {
     deps.telemetry.event('copy-done', { endpointId: copy.message.endpointId, eventId: copy.message.eventId, why: decision.why });
     return { kind: 'ack' };
@@ -131,10 +121,8 @@ function deadUnclaimed(
   found: { copy: Copy; record: DeliveryRecord | undefined; endpoint: Endpoint | undefined; renew: boolean },
   nowEpochMs: number,
 ): DeadRecord | undefined {
-  const { endpointId, eventId, eventType, payloadHash, resend } = found.copy.message;
-  const { recordKey, received } = found.copy;
-  const blank = blankRecord({ endpointId, eventId, eventType, payloadHash, recordKey }, received.sentEpochMs);
-  const base = found.renew && found.record !== undefined ? renewed(found.record, nowEpochMs, resend) : (found.record ?? blank);
+  const { endpointId, resend } = found.copy.message;
+  const base = found.renew && found.record !== undefined ? renewed(found.record, nowEpochMs, resend) : (found.record ?? blankOf(found.copy));
   const written = byUnclaimed(deps, base, nowEpochMs);
   if (found.endpoint === undefined) return dead(written, 'unknown-endpoint', `no endpoint ${endpointId}`);
   const { config } = found.endpoint;

@@ -30,13 +30,15 @@ export async function deliverGroup(deps: DeliverDeps, copies: readonly Copy[], i
       break;
     }
     const waveStartedMs = deps.clock.monotonicMs();
+    const before = left.length;
     const wave = await deliverWave(deps, endpoint, left, invocation, exits);
     endpoint = wave.endpoint;
     for (const [copy, result] of wave.settled) settled.set(copy, result);
     left = wave.left;
     const nowMs = deps.clock.monotonicMs();
     const nextEndsMs = nowMs + (nowMs - waveStartedMs) - startedMs;
-    if (!wave.unavailable && (wave.settled.size === 0 || nextEndsMs > limits.waveMs)) break;
+    // A wave that took nothing off the list would be followed by another such.
+    if (!wave.unavailable && (wave.left.length === before || nextEndsMs > limits.waveMs)) break;
   }
 
   for (const [copy, result] of settled) exits.set(copy.received.messageId, result.exit);
@@ -173,7 +175,8 @@ async function exitOfRepeat(
   const received = { ...copy.message, deadLetterGeneration: copy.received.deadLetterGeneration };
   const decision = decideReceive(received, first.record, deps.clock.nowEpochMs());
   if (decision.kind === 'done') return { kind: 'ack' };
-  if (decision.kind === 'early') return putBackUntil(deps, copy.received, decision.dueEpochMs, invocation);
+  // A larger resend must be noted in the record first, which takes the claim.
+  if (decision.kind === 'early' && copy.message.resend <= first.record.resend) return putBackUntil(deps, copy.received, decision.dueEpochMs, invocation);
   return putBack(deps, copy.received);
 }
 

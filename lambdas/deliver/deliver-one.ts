@@ -1,9 +1,9 @@
 import { afterAttempt, dead, reasonToGiveUp, renewed } from '../shared/core/decide.ts';
-import { decideReceive } from '../shared/core/receive.ts';
-import { assertTransition, blankRecord, type DeliveryRecord, type WaitingRecord } from '../shared/core/record.ts';
+import { assertTransition, type DeliveryRecord, type WaitingRecord } from '../shared/core/record.ts';
 import type { Endpoint } from '../shared/ports/index.ts';
 import { attempt } from './attempt.ts';
-import { buryConflict, finishBurial, wasBuriedByBody } from './bury.ts';
+import { buryConflict, finishBurial } from './bury.ts';
+import { blankOf, decideCopy } from './decide-copy.ts';
 import { putBack, putBackPastClaim, putBackUntil } from './retain.ts';
 import type { Copy, DeliverDeps, Exit, Invocation } from './types.ts';
 
@@ -42,11 +42,15 @@ export async function deliverOne(deps: DeliverDeps, claimed: Claimed): Promise<S
 async function deliverClaimed(deps: DeliverDeps, claimed: Claimed): Promise<Settled> {
   const { copy, record } = claimed;
   const nowEpochMs = deps.clock.nowEpochMs();
-  const received = { ...copy.message, deadLetterGeneration: copy.received.deadLetterGeneration };
-  const decision = decideReceive(received, record, nowEpochMs);
+  const decision = await decideCopy(deps, copy, record, nowEpochMs);
   switch (decision.kind) {
+    case 'unread':
+      return { exit: await putBack(deps, copy.received), release: true };
+    case 'takeUp':
+      // Found again by its key if this worker dies before it has sent: only operators no longer see it as dead.
+      await deps.records.retire(decision.buried);
+      return send(deps, claimed, blankOf(copy));
     case 'done':
-      if (decision.why === 'redrive-without-record' && (await wasBuriedByBody(deps, copy))) return send(deps, claimed, blank(copy));
       deps.telemetry.event('copy-done', { endpointId: copy.message.endpointId, eventId: copy.message.eventId, why: decision.why });
       return { exit: { kind: 'ack' }, release: true, ...(record === undefined ? {} : { record }) };
     case 'early':
@@ -58,18 +62,18 @@ async function deliverClaimed(deps: DeliverDeps, claimed: Claimed): Promise<Sett
     case 'renew':
       return sendRenewed(deps, claimed, renewed(record as DeliveryRecord, nowEpochMs, copy.message.resend));
     case 'proceed':
-      return send(deps, claimed, (record as WaitingRecord | undefined) ?? blank(copy));
+      return send(deps, claimed, (record as WaitingRecord | undefined) ?? blankOf(copy));
   }
 }
 
 /** A resend that meets a delivery under way is answered by it: noted now, or this copy would ask again once it is delivered. */
 async function early(deps: DeliverDeps, claimed: Claimed, record: WaitingRecord, dueEpochMs: number): Promise<Settled> {
   const { copy, invocation } = claimed;
-  if (copy.message.resend > record.resend) {
-    const answer = await deps.records.write(record, withResend(record, copy));
-    if (answer !== 'written') return { exit: await putBack(deps, copy.received), release: true };
+  const noted = withResend(record, copy);
+  if (noted.resend > record.resend && (await deps.records.write(record, noted)) !== 'written') {
+    return { exit: await putBack(deps, copy.received), release: true };
   }
-  return { exit: await putBackUntil(deps, copy.received, dueEpochMs, invocation), release: true, record };
+  return { exit: await putBackUntil(deps, copy.received, dueEpochMs, invocation), release: true, record: noted };
 }
 
 /** Writes the next generation before anything is sent in it: a crash after the POST must find it begun. */
@@ -130,11 +134,6 @@ async function settle(deps: DeliverDeps, claimed: Claimed, to: DeliveryRecord, n
     case 'dead':
       return { exit: await finishBurial(deps, copy.received, to), release: true, record: to };
   }
-}
-
-function blank(copy: Copy): WaitingRecord {
-  const { endpointId, eventId, eventType, payloadHash } = copy.message;
-  return blankRecord({ endpointId, eventId, eventType, payloadHash, recordKey: copy.recordKey }, copy.received.sentEpochMs);
 }
 
 function withResend(record: WaitingRecord, copy: Copy): WaitingRecord {

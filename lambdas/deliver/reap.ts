@@ -1,8 +1,9 @@
 import { afterReap } from '../shared/core/decide.ts';
 import { shortHash } from '../shared/core/keys.ts';
 import type { Claim } from '../shared/core/lane.ts';
-import { blankRecord, type DeliveryRecord } from '../shared/core/record.ts';
+import type { DeliveryRecord } from '../shared/core/record.ts';
 import type { ReapClaim } from '../shared/ports/index.ts';
+import { blankOf } from './decide-copy.ts';
 import type { Copy, DeliverDeps } from './types.ts';
 
 /**
@@ -43,9 +44,7 @@ function changeFor(
   if (record === undefined) {
     // Without a record only this payload's own message knows what the dead owner may have sent.
     if (claim.shortHash !== copy.shortHash) return undefined;
-    const { endpointId, eventId, eventType, payloadHash } = copy.message;
-    const blank = blankRecord({ endpointId, eventId, eventType, payloadHash, recordKey: copy.recordKey }, copy.received.sentEpochMs);
-    return { kind: 'ambiguousAttempt', from: undefined, to: afterReap(blank, claim.leaseId, nowEpochMs) };
+    return { kind: 'ambiguousAttempt', from: undefined, to: afterReap(blankOf(copy), claim.leaseId, nowEpochMs) };
   }
   const hasVerdict = record.state !== 'waiting' || record.lastLease?.leaseId === claim.leaseId;
   // An owner that held another payload than the record's found a conflict, and sent nothing.

@@ -58,7 +58,7 @@ export interface Store {
   tableDb: { awsAccountId: string; awsRegion: string };
   getItemDb(table: string): SubDb;
   getIndexDb(kind: string, table: string, index: string): SubDb;
-  getTable(name: string, callback: Callback<Table>): void;
+  getTable(name: string, checkStatus: boolean, callback: Callback<Table>): void;
 }
 
 /** A parsed condition: an operator over paths (arrays), literals and functions. */

@@ -39,7 +39,7 @@ describe('a good answer', () => {
     await serve((socket) => socket.write(ok));
     const { outcome, elapsedMs } = await post();
     expect(outcome).toEqual({ kind: 'answered', status: 200, bodyExcerpt: '', durationMs });
-    expect(elapsedMs).toBeLessThan(1_500);
+    expect(elapsedMs).toBeLessThan(10_000);
     const text = server?.received[0]?.toString() ?? '';
     expect(text).toMatch(/^POST \/in\?a=1 HTTP\/1\.1\r\n/);
     expect(text.endsWith('\r\n\r\n{"é":1}')).toBe(true);
@@ -160,7 +160,7 @@ describe('nothing sent', () => {
   it('connection refused', async () => {
     const { outcome, elapsedMs } = await post({ url: `http://127.0.0.1:${await closedPort()}/` });
     expect(outcome).toEqual({ kind: 'unsent', phase: 'connect', cause: 'ECONNREFUSED', durationMs });
-    expect(elapsedMs).toBeLessThan(1_500);
+    expect(elapsedMs).toBeLessThan(10_000);
   });
 
   it('an address that is not allowed, as a literal', async () => {

@@ -78,3 +78,12 @@ describe('a peer that accepts and never starts TLS', () => {
     expect(performance.now() - started).toBeLessThan(3_000);
   });
 });
+
+describe('the sockets of a cold pool', () => {
+  it('are set up together, and each request that had one in time says how that ended', async () => {
+    server = await startHostile(() => undefined, {});
+    const post = () => http.post({ url: `https://127.0.0.1:${server?.port ?? 0}/`, headers: {}, body: Buffer.from('x'), budgetsMs, poolKey: 'cold' });
+    const outcomes = await Promise.all(Array.from({ length: 8 }, post));
+    expect(outcomes).toEqual(Array(8).fill({ kind: 'unsent', phase: 'tls', cause: 'timeout', durationMs }));
+  });
+});

@@ -63,6 +63,7 @@ describe('endpoint', () => {
     [['--url', 'https://example.test/', '--set', 'headers={"Webhook-Id":"x"}'], /headers.*reserved/],
     [['--url', 'https://example.test/', '--set', 'headers={"x-a":"a\\r\\nb"}'], /headers.x-a: may hold visible ASCII/],
     [['--url', 'https://example.test/', '--set', 'maxPerSecond=5'], /maxPerSecond: only null is supported in this version/],
+    [['--url', 'https://example.test/', '--set', 'breaker.openS=1'], /breaker: is not supported in this version/],
     [['--url', 'https://example.test/', '--set', 'onAmbiguous=reconcile'], /onAmbiguous: only "retry" is supported in this version/],
     [['--url', 'https://example.test/', '--set', 'budgetsMs.read=19000'], /setup 3000.*19000/],
     [['--url', 'https://example.test/', '--secret', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'], /--secret: give @FILE or -/],
@@ -203,6 +204,26 @@ describe('dlq', () => {
     expect(consumer.requests.filter((r) => r.eventId === 'evt_r1')).toHaveLength(2);
   });
 
+  it('replays what was selected, not the conflict that names the same event', async () => {
+    await sluice('endpoint', 'put', 'twins', '--url', consumer.url(), '--set', 'retry.baseS=60');
+    consumer.reply(() => ({ status: 503 }));
+    await embedded.send(messageBody('twins', 'evt_twin', '{"which":"A"}'));
+    await until('A waits', async () => (await embedded.record('twins', 'evt_twin'))?.attempt === 1);
+    await embedded.send(messageBody('twins', 'evt_twin', '{"which":"B"}'));
+    await until('B is a conflict', async () => (await sluice('dlq', 'ls', '--endpoint', 'twins', '--json')).json<unknown[]>().length === 1);
+    consumer.reply(() => ({ status: 400 }));
+    await embedded.passDue('twins', 'evt_twin', 1);
+    await until('A is dead', async () => (await embedded.record('twins', 'evt_twin'))?.state === 'dead');
+    await embedded.drainQueue();
+    consumer.reply(() => ({ status: 200 }));
+    const result = await sluice('dlq', 'replay', '--endpoint', 'twins', '--reason', 'rejected', '--yes', '--json');
+    expect(result.json()).toMatchObject({ selected: 1, replayed: 1, missing: 0 });
+    await until('A is delivered', async () => (await embedded.record('twins', 'evt_twin'))?.state === 'delivered');
+    expect(consumer.requests.filter((r) => r.eventId === 'evt_twin').at(-1)?.body.toString()).toBe('{"which":"A"}');
+    const conflicting = await sluice('send', 'twins', '--event', 'evt_twin', '--data', '{"which":"C"}', '--wait');
+    expect(conflicting).toMatchObject({ code: 1, stderr: expect.stringContaining('conflict') as string });
+  });
+
   it('one copy that cannot be sent again does not keep the others from it, and is named', async () => {
     await sluice('endpoint', 'put', 'large', '--url', consumer.url());
     consumer.reply(() => ({ status: 400 }));
@@ -278,6 +299,7 @@ describe('the program', () => {
     const help = await sluice('--help');
     expect(help).toMatchObject({ code: 0 });
     for (const word of ['endpoint', 'send', 'show', 'status', 'dlq', 'Exit codes']) expect(help.stdout).toContain(word);
+    expect((await sluice('--version')).stdout).toMatch(/^\d+\.\d+\.\d+\n$/);
     expect((await sluice('endpoint', 'put', '--help')).stdout).toContain('Examples');
     for (const args of [['nonsense'], ['endpoint', 'put'], ['endpoint', 'get', 'a.b'], ['status', '--nope'], ['--stack', 'x', '--local', 'status']]) {
       expect(await sluice(...args), args.join(' ')).toMatchObject({ code: 2 });

@@ -35,7 +35,9 @@ describe('assertTransition', () => {
         const [generation, attempt] = from === undefined ? [0, 0] : [3, 2];
         expect([pair, isLegal(from, recordIn(after, generation, attempt))]).toEqual([pair, onward.has(pair)]);
         expect([pair, isLegal(from, recordIn(after, generation, attempt + 1))]).toEqual([pair, onward.has(pair)]);
-        expect([pair, isLegal(from, recordIn(after, generation + 1, 0))]).toEqual([pair, fresh.has(pair)]);
+        // Without a record any generation may begin: a redriven copy's starts beyond the one that it carries.
+        const begins = from === undefined ? onward.has(pair) : fresh.has(pair);
+        expect([pair, isLegal(from, recordIn(after, generation + 1, 0))]).toEqual([pair, begins]);
       }
     }
   });

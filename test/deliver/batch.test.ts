@@ -94,6 +94,14 @@ describe('a batch', () => {
     expect(h.telemetry.events).toContainEqual({ name: 'shed', fields: { endpointId: 'acme', copies: 2 } });
   });
 
+  it('uses a free slot although the first keys have live claims of others', async () => {
+    h = await Harness.create({ maxInFlight: 2 });
+    await h.claimElsewhere({ eventId: 'a' });
+    const batch = ['a', 'b', 'c', 'd'].map((eventId) => receivedOf(bodyOf({ eventId })));
+    expect(await h.run(batch)).toEqual([batch[0]?.messageId]);
+    expect(h.http.sent).toEqual(['b', 'c', 'd']);
+  });
+
   it('that is shed after its age gives up what was never sent, in one guarded write', async () => {
     h = await Harness.create({ maxInFlight: 1, retry: { maxAgeS: 3_600 } });
     const sentEpochMs = h.clock.nowEpochMs();

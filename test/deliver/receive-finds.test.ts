@@ -1,8 +1,9 @@
 /** The table "What a receive finds, and what it does" of the design, row by row. */
 import { beforeEach, describe, expect, it } from 'vitest';
 import { syntheticKeyOf } from '../../lambdas/shared/core/keys.ts';
-import { bodyOf, deadOf, deliveredOf, namesOf, t0EpochMs, waitingOf } from '../support/builders.ts';
+import { bodyOf, deadOf, deliveredOf, endpointOf, namesOf, t0EpochMs, waitingOf } from '../support/builders.ts';
 import { Harness } from '../support/deliver-harness.ts';
+import { answered } from '../support/fakes.ts';
 
 let h: Harness;
 beforeEach(async () => {
@@ -54,7 +55,36 @@ describe('a receive finds', () => {
     expect(await h.runOne(body, { deadLetterGeneration: 1 })).toMatchObject({ exit: 'ack' });
     expect(h.http.sent).toEqual([]);
     expect(await h.runOne(body, { deadLetterGeneration: 2 })).toMatchObject({ exit: 'ack' });
-    expect([h.http.sent, h.record()]).toMatchObject([['evt_1'], { state: 'delivered', generation: 0 }]);
+    expect([h.http.sent, h.record()]).toMatchObject([['evt_1'], { state: 'delivered', generation: 3 }]);
+  });
+
+  it('that redrive again, after a rejection whose acknowledgement was lost: it is no redrive of itself', async () => {
+    const body = bodyOf();
+    h.store.seed({ ...deadOf('buried'), recordKey: syntheticKeyOf('acme', 'malformed', body), reason: 'malformed' });
+    h.http.script = () => answered(400);
+    for (let i = 0; i < 3; i++) expect(await h.runOne(body, { deadLetterGeneration: 0 })).toMatchObject({ exit: 'ack' });
+    expect([h.http.sent.length, h.queues.buried.length, h.record()]).toMatchObject([1, 1, { state: 'dead', generation: 1 }]);
+  });
+
+  it.each(['disabled', 'removed'] as const)('that redrive for an endpoint that is %s: it is buried, never acknowledged away', async (how) => {
+    const body = bodyOf();
+    h.store.seed({ ...deadOf('buried'), recordKey: syntheticKeyOf('acme', 'malformed', body), reason: 'malformed' });
+    if (how === 'disabled') await h.store.put(endpointOf({ status: 'disabled' }, 'V2'));
+    else await h.store.remove('acme');
+    expect(await h.runOne(body, { deadLetterGeneration: 0 })).toMatchObject({ exit: 'ack' });
+    expect(h.queues.buried).toMatchObject([{ record: { eventId: 'evt_1', generation: 1, reason: how === 'disabled' ? 'disabled' : 'unknown-endpoint' } }]);
+  });
+
+  it('that redrive while its record cannot be read: it stays', async () => {
+    const reads: (readonly string[])[] = [];
+    const deps = h.recordsBut({
+      read: (keys) => {
+        reads.push(keys);
+        return Promise.resolve({ found: new Map(), unread: new Set(reads.length === 1 ? [] : keys) });
+      },
+    });
+    expect(await h.runOne(bodyOf(), { deadLetterGeneration: 0 }, deps)).toMatchObject({ exit: 'retain' });
+    expect(h.http.sent).toEqual([]);
   });
 
   it('a live claim of another: it puts the message back until 5 s past the claim, and never acknowledges', async () => {

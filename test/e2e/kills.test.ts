@@ -71,6 +71,7 @@ describe('SIGKILL of the deliver process while requests are in flight (U4, L1)',
     expect(before?.claims.size).toBe(0);
     expect((before?.avail ?? 0) + [...(before?.leases.values() ?? [])].reduce((sum, l) => sum + l.slots, 0)).toBe(before?.slots);
 
+    consumer.reply(() => ({ status: 200, afterMs: 1_500 }));
     const ids = Array.from({ length: 30 }, (_, i) => `evt_after_${i}`);
     await Promise.all(ids.map((id) => embedded.send(messageBody('killed', id))));
     await until('the lane is used to its full width', () => consumer.open() === before?.slots);

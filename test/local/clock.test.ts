@@ -66,7 +66,7 @@ describe('the preload', () => {
       const { SteerableClock } = await import(${JSON.stringify(module)});
       const clock = SteerableClock.open(${JSON.stringify(file)});
       console.log(JSON.stringify(clock.nowMs() - Date.now()));`;
-    expect(Math.abs(run(script, file) as number)).toBeLessThan(100);
+    expect(Math.abs(run(script, file) as number)).toBeLessThan(60_000);
   });
 
   it('steers a process that opens its clock later', () => {

@@ -120,6 +120,7 @@ export class FakeStore {
       if (lane === undefined && guard.lane.kind !== 'absent') return Promise.resolve({ answer: 'lost' });
       return Promise.resolve({ answer: this.#write(from, to) });
     },
+    retire: () => Promise.resolve(),
     markBuried: (record) => Promise.resolve(this.#write({ ...record, phase: 'burying' }, { ...record, phase: 'buried' })),
   };
 

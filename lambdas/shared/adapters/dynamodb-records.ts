@@ -76,27 +76,43 @@ export function createDynamoDbRecords(db: DynamoDBClient, tables: { endpoints: s
     }
   };
 
-  const markBuried = async (record: DeadRecord): Promise<WriteAnswer> => {
-    const buried: DeadRecord = { ...record, phase: 'buried' };
+  const markBuried = (record: DeadRecord): Promise<WriteAnswer> =>
+    whileNotApplied(async () => {
+      const x = new Expressions();
+      const gpk = attentionKey('dead', record.endpointId);
+      try {
+        await db.send(
+          new UpdateItemCommand({
+            ...key(record.recordKey),
+            UpdateExpression: `SET ${x.name('phase')} = ${x.value('buried')}, ${x.name('gpk')} = ${x.value(gpk)}`,
+            ConditionExpression: recordCondition(x, { ...record, phase: 'burying' }),
+            ...x.attributes(),
+            ReturnValuesOnConditionCheckFailure: 'ALL_OLD',
+          }),
+        );
+        return 'written';
+      } catch (error) {
+        return answerOf(error, { ...record, phase: 'buried' });
+      }
+    }, 'failed');
+
+  const retire = async (record: DeadRecord): Promise<void> => {
     const x = new Expressions();
-    const gpk = attentionKey('dead', record.endpointId);
     try {
       await db.send(
         new UpdateItemCommand({
           ...key(record.recordKey),
-          UpdateExpression: `SET ${x.name('phase')} = ${x.value('buried')}, ${x.name('gpk')} = ${x.value(gpk)}`,
-          ConditionExpression: recordCondition(x, { ...record, phase: 'burying' }),
+          UpdateExpression: `REMOVE ${x.name('gpk')}, ${x.name('gsk')}`,
+          ConditionExpression: recordCondition(x, record),
           ...x.attributes(),
-          ReturnValuesOnConditionCheckFailure: 'ALL_OLD',
         }),
       );
-      return 'written';
     } catch (error) {
-      return answerOf(error, buried);
+      writeFailure(error);
     }
   };
 
-  return { read, write, writeUnclaimed, markBuried };
+  return { read, write, writeUnclaimed, markBuried, retire };
 }
 
 /** A condition that failed on our own write, applied before and repeated by the SDK, is a success. */

@@ -49,6 +49,8 @@ class EndpointPool {
     this.pool = new Pool(new URL(request.url).origin, {
       connections: sockets.perHost,
       pipelining: 1,
+      // With HTTP/2 possible the pool would try it on one socket first, and hold all other requests until that is set up.
+      allowH2: false,
       connect: (target, callback) => {
         this.connecting++;
         connect(target, (...result) => {
@@ -159,6 +161,8 @@ class Attempt implements Dispatcher.DispatchHandler {
   #fail(cause: string): void {
     if (this.#phase === 'body') this.#finish(this.#answered());
     else if (this.#phase === 'socket') this.#finish({ kind: 'notStarted', why: 'no-socket' });
+    // Sockets were set up meanwhile, and others got them: this attempt has only waited.
+    else if (this.#phase === 'setup' && this.#endpointPool.connecting === 0) this.#finish({ kind: 'notStarted', why: 'no-socket' });
     else if (this.#phase === 'setup') this.#finish({ kind: 'unsent', phase: 'connect', cause, durationMs: this.#elapsedMs() });
     else if (this.#phase !== 'over') this.#finish({ kind: 'ambiguous', phase: this.#phase, cause, durationMs: this.#elapsedMs() });
     // Destroys the socket: a request that has its outcome must not go on by itself, above all not after a freeze.

@@ -84,7 +84,8 @@ export const transitions: Readonly<Record<StateName, readonly StateName[]>> = {
  */
 export function assertTransition(from: DeliveryRecord | undefined, to: DeliveryRecord): void {
   const [before, after] = [stateName(from), stateName(to)];
-  const generation = from?.generation ?? 0;
+  // A redrive whose record has ended starts beyond the generation that its copy carries.
+  const generation = from?.generation ?? to.generation;
   const attempt = from?.attempt ?? 0;
   const fresh = to.generation === generation + 1 && to.attempt === 0 && (before === 'delivered' || before === 'buried');
   const onward = to.generation === generation && to.attempt >= attempt && to.attempt <= attempt + 1;

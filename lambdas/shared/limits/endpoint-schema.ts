@@ -112,6 +112,7 @@ export const endpointSchema = z.strictObject({
   retry: retrySchema.prefault({}),
   onRejected: z.enum(['deadLetter', 'retry']).default('deadLetter'),
   onAmbiguous: notYet(only('retry', 'reconciliation'), 'retry'),
+  breaker: z.never({ error: 'is not supported in this version: circuit breakers' }).optional(),
 });
 
 export type EndpointConfig = z.infer<typeof endpointSchema>;

@@ -18,6 +18,8 @@ export interface Records {
   ): Promise<{ answer: WriteAnswer; claim?: Claim & { readonly endsEpochMs: number } }>;
   /** Marks a burial as complete. Repeats are harmless. */
   markBuried(record: DeadRecord): Promise<WriteAnswer>;
+  /** Takes a buried record out of what operators are shown as dead: a new delivery has taken its content up. Best effort. */
+  retire(record: DeadRecord): Promise<void>;
 }
 
 /** `lost`: the condition failed. `unsure`: the write may have been applied. `failed`: it was not. */
