@@ -71,8 +71,9 @@ async function burySynthetic(deps: DeliverDeps, received: ReceivedMessage, what:
 }
 
 /**
- * Buries deliveries that will not be admitted: to an endpoint that does not exist or is disabled, or past their age. Nobody can own their claims now, so each write
- * also requires, in one transaction, that no claim covers the key and that the endpoint is still as it was read.
+ * Buries deliveries that will not be admitted: to an endpoint that does not exist or is disabled, or past their age.
+ * Nobody can own their claims now, so each write also requires, in one transaction, that no claim covers the key and that
+ * the endpoint is still as it was read.
  */
 export async function buryUnclaimed(
   deps: DeliverDeps,
@@ -109,7 +110,10 @@ async function buryOneUnclaimed(
   if (to === undefined) return putBack(deps, copy.received);
   assertTransition(record, to);
   const { answer, claim } = await deps.records.writeUnclaimed(record, to, guardOf(copy, endpoint));
-  if (answer === 'written') return finishBurial(deps, copy.received, to);
+  if (answer === 'written') {
+    if (decision.kind === 'takeUp') await deps.records.retire(decision.buried);
+    return finishBurial(deps, copy.received, to);
+  }
   if (claim === undefined) return putBack(deps, copy.received);
   if (claim.endsEpochMs > nowEpochMs) return putBackPastClaim(deps, copy.received, claim.endsEpochMs, invocation);
   await reapExpired(deps, copy, claim);
