@@ -1,5 +1,5 @@
-import { readRefusal, type Claim, type Lane, type Lease } from '../shared/core/lane.ts';
-import type { AdmitAnswer, Endpoint } from '../shared/ports/index.ts';
+import { readRefusal, type Refusal } from '../shared/core/lane.ts';
+import type { Endpoint } from '../shared/ports/index.ts';
 import { reapExpired } from './reap.ts';
 import type { Copy, DeliverDeps, Invocation } from './types.ts';
 
@@ -58,7 +58,7 @@ export async function admit(
       wanted = wanted.slice(0, fresh.config.maxInFlight);
     } else {
       refused.push(...why.live.map(({ wanted: copy, endsEpochMs }) => ({ copy, notBeforeEpochMs: endsEpochMs })));
-      wanted = await makeRoom(deps, answer, why, shed);
+      wanted = await makeRoom(deps, ask.endpointId, answer.lane?.avail ?? 0, why, shed);
     }
     if (tries === 2 || wanted.length === 0) {
       shed(wanted);
@@ -67,21 +67,14 @@ export async function admit(
   }
 }
 
-interface Partly {
-  readonly free: Copy[];
-  readonly room: number;
-  readonly expired: { wanted: Copy; claim: Claim }[];
-  readonly expiredLeases: [string, Lease][];
-}
-
 /** Reaps what has expired, and returns the copies that fit. */
 async function makeRoom(
   deps: DeliverDeps,
-  answer: Extract<AdmitAnswer, { kind: 'refused' }>,
-  why: Partly,
+  endpointId: string,
+  avail: number,
+  why: Extract<Refusal<Copy>, { kind: 'partly' }>,
   shed: (rest: readonly Copy[]) => void,
 ): Promise<Copy[]> {
-  const lane = answer.lane as Lane;
   const reaped: Copy[] = [];
   for (const { wanted: copy, claim } of why.expired) {
     if (await reapExpired(deps, copy, claim)) reaped.push(copy);
@@ -89,10 +82,8 @@ async function makeRoom(
   }
   const wanted = [...why.free, ...reaped];
   // Beside a reaped claim its lease goes too, or leases without slots would stay for ever.
-  if (wanted.length > lane.avail || reaped.length > 0) {
-    for (const [leaseId, lease] of why.expiredLeases) {
-      await deps.lanes.reapLease(wanted[0]?.message.endpointId ?? '', leaseId, lease);
-    }
+  if (wanted.length > avail || reaped.length > 0) {
+    for (const [leaseId, lease] of why.expiredLeases) await deps.lanes.reapLease(endpointId, leaseId, lease);
   }
   shed(wanted.slice(why.room));
   return wanted.slice(0, why.room);

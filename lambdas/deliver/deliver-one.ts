@@ -70,6 +70,7 @@ async function deliverClaimed(deps: DeliverDeps, claimed: Claimed): Promise<Sett
 async function early(deps: DeliverDeps, claimed: Claimed, record: WaitingRecord, dueEpochMs: number): Promise<Settled> {
   const { copy, invocation } = claimed;
   const noted = withResend(record, copy);
+  assertTransition(record, noted);
   if (noted.resend > record.resend && (await deps.records.write(record, noted)) !== 'written') {
     return { exit: await putBack(deps, copy.received), release: true };
   }

@@ -1,7 +1,7 @@
 import { afterReap } from '../shared/core/decide.ts';
 import { shortHash } from '../shared/core/keys.ts';
 import type { Claim } from '../shared/core/lane.ts';
-import type { DeliveryRecord } from '../shared/core/record.ts';
+import { assertTransition, type DeliveryRecord } from '../shared/core/record.ts';
 import type { ReapClaim } from '../shared/ports/index.ts';
 import { blankOf } from './decide-copy.ts';
 import type { Copy, DeliverDeps } from './types.ts';
@@ -17,6 +17,7 @@ export async function reapExpired(deps: DeliverDeps, copy: Copy, claim: Claim): 
   const record = found.get(copy.recordKey);
   const change = changeFor(copy, claim, record, deps.clock.nowEpochMs());
   if (change === undefined) return false;
+  if (change.kind === 'ambiguousAttempt') assertTransition(change.from, change.to);
   const answer = await deps.lanes.reapClaim({
     endpointId: copy.message.endpointId,
     claimKey: copy.claimKey,

@@ -48,6 +48,19 @@ describe('a record\'s item', () => {
     expect(await subject.item(first.recordKey)).not.toHaveProperty('ttlEpochS');
   });
 
+  it('leaves the attention index when it is retired, and stays a record; only exactly what was read is retired', async () => {
+    const burying = dead(waiting({}, 'retired'), 'malformed', 'x');
+    const buried = { ...burying, phase: 'buried' as const };
+    await write(undefined, burying);
+    await subject.world.records.markBuried(burying);
+    await subject.world.records.retire({ ...buried, generation: 1 });
+    expect(await attention(`dead#${lane.endpointId}`)).toMatchObject([{ pk: buried.recordKey }]);
+    await subject.world.records.retire(buried);
+    await subject.world.records.retire(buried);
+    expect(await attention(`dead#${lane.endpointId}`)).toEqual([]);
+    expect(await readRecord(subject.client, tables.deliveries, buried.recordKey)).toEqual(buried);
+  });
+
   it('stands in the attention index while it is dead: first as burying, then as dead', async () => {
     const burying = dead(waiting({ lastEpochMs: t0EpochMs + 7 }), 'gone', 'x');
     const entry = { pk: burying.recordKey, gsk: t0EpochMs + 7 };

@@ -7,6 +7,17 @@ const almostOne = 1 - Number.EPSILON / 2;
 const chance = fc.double({ min: 0, max: almostOne, noNaN: true });
 
 describe('putBackS', () => {
+  it('costs about forty receives in a day of refusals, and about three days until the hundredth (ADR 6)', () => {
+    let [receives, inADay] = [0, 0];
+    for (let passedS = 0; receives < 100; ) {
+      passedS += putBackS(++receives, 0.5);
+      if (passedS < 86_400) inADay = receives;
+      else if (receives === 100) expect(passedS / 3_600).toBeCloseTo(69, 0);
+    }
+    expect(inADay).toBeGreaterThan(35);
+    expect(inADay).toBeLessThan(45);
+  });
+
   it.each([
     [1, 1, 5],
     [2, 1, 15],

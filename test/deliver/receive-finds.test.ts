@@ -66,6 +66,23 @@ describe('a receive finds', () => {
     expect([h.http.sent.length, h.queues.buried.length, h.record()]).toMatchObject([1, 1, { state: 'dead', generation: 1 }]);
   });
 
+  it('that redrive, when its worker dies between taking it up and sending: the next worker finds it again, and it is sent', async () => {
+    const body = bodyOf();
+    h.store.seed({ ...deadOf('buried'), recordKey: syntheticKeyOf('acme', 'malformed', body), reason: 'malformed' });
+    let retired = 0;
+    const dies = h.recordsBut({
+      retire: () => {
+        retired++;
+        return Promise.reject(new Error('the worker dies here'));
+      },
+    });
+    expect(await h.runOne(body, { deadLetterGeneration: 0 }, dies)).toMatchObject({ exit: 'retain' });
+    expect([retired, h.http.sent, h.record()]).toEqual([1, [], undefined]);
+    h.clock.advance(60_000);
+    expect(await h.runOne(body, { deadLetterGeneration: 0 })).toMatchObject({ exit: 'ack' });
+    expect([h.http.sent, h.record()]).toMatchObject([['evt_1'], { state: 'delivered', generation: 1 }]);
+  });
+
   it.each(['disabled', 'removed'] as const)('that redrive for an endpoint that is %s: it is buried, never acknowledged away', async (how) => {
     const body = bodyOf();
     h.store.seed({ ...deadOf('buried'), recordKey: syntheticKeyOf('acme', 'malformed', body), reason: 'malformed' });

@@ -1,5 +1,6 @@
 import { Logger } from '@aws-lambda-powertools/logger';
 import { Metrics, MetricUnit } from '@aws-lambda-powertools/metrics';
+import { records } from '../limits/numbers.ts';
 import type { Telemetry } from '../ports/index.ts';
 
 /** Log lines as JSON, and the few fleet metrics in embedded metric format. `flush` ends an invocation. */
@@ -20,7 +21,7 @@ export function createPowertoolsTelemetry(serviceName: string): Telemetry & { fl
     },
     fault(name, error, fields) {
       const { errorName, message } = error instanceof Error ? { errorName: error.name, message: error.message } : { errorName: typeof error, message: String(error) };
-      logger.error(name, { ...fields, errorName, errorMessage: message.slice(0, 300) });
+      logger.error(name, { ...fields, errorName, errorMessage: message.slice(0, records.maxDetailLength) });
       count('faults');
     },
     started(settings) {

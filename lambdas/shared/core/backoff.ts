@@ -1,4 +1,5 @@
 import type { RetryPolicy } from '../limits/endpoint-schema.ts';
+import { retry as limits } from '../limits/numbers.ts';
 
 /**
  * Wait before the attempt that follows attempt number `attempt` (1 = the first), in milliseconds (R2). Safe for any
@@ -8,8 +9,7 @@ import type { RetryPolicy } from '../limits/endpoint-schema.ts';
 export function backoffMs(policy: RetryPolicy, attempt: number, random: number): number {
   const ceilingMs = 1_000 * ceilingS(policy, attempt);
   const waitMs = policy.jitter === 'full' ? random * ceilingMs : ceilingMs / 2 + random * (ceilingMs / 2);
-  // Full jitter may draw almost nothing: a second is the least that spares the consumer an immediate repeat.
-  return Math.round(Math.min(ceilingMs, Math.max(1_000, waitMs)));
+  return Math.round(Math.min(ceilingMs, Math.max(limits.minWaitMs, waitMs)));
 }
 
 function ceilingS(policy: RetryPolicy, attempt: number): number {

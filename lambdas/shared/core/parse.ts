@@ -1,4 +1,4 @@
-import { message as limits } from '../limits/numbers.ts';
+import { message as limits, records } from '../limits/numbers.ts';
 import { idPattern, messageFieldsSchema, type MessageFields } from '../limits/message-schema.ts';
 import { jsonMembers } from './json-members.ts';
 import { claimKeyOf, hashOf } from './keys.ts';
@@ -97,7 +97,7 @@ function firstProblem(issues: readonly Issue[], value: unknown): string {
   const got = (value as Record<string, unknown>)[String(issue.path[0])];
   // The payload is never quoted: it must not reach records or logs by way of an error.
   const shown = issue.path.length === 0 || name.startsWith('payload') || got === undefined ? '' : ` (got ${quote(got)})`;
-  return `${name === '' ? 'message' : name}: ${issue.message}${shown}`.slice(0, 300).toWellFormed();
+  return `${name === '' ? 'message' : name}: ${issue.message}${shown}`.slice(0, records.maxDetailLength).toWellFormed();
 }
 
 function quote(value: unknown): string {

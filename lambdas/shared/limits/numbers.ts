@@ -7,8 +7,6 @@
 export const aws = {
   /** SQS: a message stays invisible for at most 12 h, counted from its receive, not from the call. */
   sqsMaxVisibilityS: 43_200,
-  /** SQS: DelaySeconds is at most 15 min. */
-  sqsMaxDelayS: 900,
   /** SQS: entries of one batch call, and messages of one receive. */
   sqsBatchEntries: 10,
   /** SQS: message attributes of one message. */
@@ -95,6 +93,8 @@ export const retry = {
   baseS: 5,
   factor: 4,
   capS: 86_400,
+  /** Full jitter may draw almost nothing: the least that spares the consumer an immediate repeat. */
+  minWaitMs: 1_000,
   attempts: 12,
   maxAttempts: 25,
   maxAgeS: 259_200,
@@ -145,6 +145,8 @@ export const records = {
   ttlS: 30 * 86_400,
   /** Entries of a record's history: the first and the newest are kept (R9). */
   maxHistory: 12,
+  /** Characters kept of an explanation: what a stranger sent must not decide the size of a record or a log line. */
+  maxDetailLength: 300,
   /** A claim key is this many bytes of a hash of the event id. */
   keyBytes: 12,
 } as const;
