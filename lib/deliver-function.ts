@@ -8,7 +8,7 @@ import { Construct } from 'constructs';
 import { env } from '../lambdas/shared/limits/names.ts';
 import { deliver, logs } from '../lambdas/shared/limits/numbers.ts';
 import type { Queues } from './queues.ts';
-import type { StageConfig } from './stage-config.ts';
+import { functionLimitsOf, type StageConfig } from './stage-config.ts';
 import type { Tables } from './tables.ts';
 
 /** Found from this file, so that an app elsewhere can use the construct. */
@@ -86,7 +86,7 @@ function deliverEnvironment({ stage, queues, tables }: DeliverFunctionProps): Re
     [env.deliveriesTable]: tables.deliveries.tableName,
     [env.deliveryQueueUrl]: queues.delivery.queueUrl,
     [env.deadLetterQueueUrl]: queues.deadLetter.queueUrl,
-    [env.functionTimeoutMs]: String(stage.deliver.timeoutS * 1_000),
+    [env.functionLimits]: JSON.stringify(functionLimitsOf(stage)),
     ...(stage.egressAllow.length > 0 ? { [env.egressAllow]: stage.egressAllow.join(',') } : {}),
   };
 }

@@ -1,7 +1,7 @@
 import { CfnOutput, Stack, type StackProps } from 'aws-cdk-lib';
 import type { Construct } from 'constructs';
 import { outputs } from '../lambdas/shared/limits/names.ts';
-import type { StageConfig } from './stage-config.ts';
+import { functionLimitsOf, type StageConfig } from './stage-config.ts';
 import { WebhookDelivery } from './webhook-delivery.ts';
 
 /** Properties of SluiceStack. */
@@ -22,7 +22,7 @@ export class SluiceStack extends Stack {
       endpointsTable: tables.endpoints.tableName,
       deliveriesTable: tables.deliveries.tableName,
       deliverFunction: deliver.function.functionName,
-      deliverTimeoutS: String(stage.deliver.timeoutS),
+      deliverLimits: JSON.stringify(functionLimitsOf(stage)),
     };
     for (const key of Object.keys(values) as (keyof typeof values)[]) new CfnOutput(this, outputs[key], { value: values[key] });
   }

@@ -4,7 +4,7 @@
  */
 import { z } from 'zod';
 import { aws, budgets, deliver, faultQueue, message, queues } from '../lambdas/shared/limits/numbers.ts';
-import { checkStage, type StageNumbers, type Violation } from '../lambdas/shared/limits/relations.ts';
+import { checkStage, type FunctionLimits, type StageNumbers, type Violation } from '../lambdas/shared/limits/relations.ts';
 
 const positive = z.number().int().positive();
 const nonNegative = z.number().int().nonnegative();
@@ -17,6 +17,8 @@ const overridesSchema = z.strictObject({
       batchSize: positive,
       batchingWindowS: nonNegative,
       maxConcurrency: positive,
+      settleMarginMs: positive,
+      admitMarginMs: positive,
     })
     .partial()
     .optional(),
@@ -71,6 +73,11 @@ export function resolveStage(name = 'aws', overrides: unknown = {}): StageConfig
   return stage;
 }
 
+/** What the function and the registration of endpoints must know of it. */
+export function functionLimitsOf({ deliver: { timeoutS, settleMarginMs, admitMarginMs } }: StageConfig): FunctionLimits {
+  return { timeoutS, settleMarginMs, admitMarginMs };
+}
+
 /** @throws StageConfigError if a relation between the stage's numbers does not hold. */
 export function assertStage(stage: StageConfig): void {
   const violations = checkStage(stage);
@@ -92,8 +99,11 @@ function merged<T extends object>(defaults: T, overrides: { [K in keyof T]?: T[K
 }
 
 function withDefaults(name: string, overrides: z.output<typeof overridesSchema>): StageConfig {
-  const { settleMarginMs, admitMarginMs, ...settable } = deliver;
-  const deliverConfig = { ...merged<Record<keyof typeof settable, number>>(settable, overrides.deliver), settleMarginMs, admitMarginMs };
+  const { timeoutS, memoryMb, batchSize, batchingWindowS, maxConcurrency, settleMarginMs, admitMarginMs } = deliver;
+  const deliverConfig = merged<StageConfig['deliver']>(
+    { timeoutS, memoryMb, batchSize, batchingWindowS, maxConcurrency, settleMarginMs, admitMarginMs },
+    overrides.deliver,
+  );
   return {
     name,
     deliver: deliverConfig,

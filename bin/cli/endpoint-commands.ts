@@ -73,7 +73,7 @@ async function put(target: Target, out: Output, id: string, options: PutOptions)
   const base = replaces ? await documentFrom(options) : { ...before?.endpoint.config };
   const named = base['endpointId'];
   if (named !== undefined && named !== id) throw usageError(`endpointId: must be ${id}, as on the command line (got ${JSON.stringify(named)})`);
-  const config = parseConfig(withSettings({ ...base, endpointId: id }, options.set), target.deliverTimeoutS);
+  const config = parseConfig(withSettings({ ...base, endpointId: id }, options.set), target.deliverLimits);
   if (config.endpointId !== id) throw usageError('endpointId: cannot be changed; put a new endpoint instead');
 
   const made = before === undefined && options.secret.length === 0 ? formatSecret(randomBytes(32)) : undefined;

@@ -1,7 +1,6 @@
 import { endpointSchema, secretsSchema, type EndpointConfig } from '../../lambdas/shared/limits/endpoint-schema.ts';
-import { deliver } from '../../lambdas/shared/limits/numbers.ts';
 import { formatProblem, problemsOf } from '../../lambdas/shared/limits/problems.ts';
-import { checkBudgets } from '../../lambdas/shared/limits/relations.ts';
+import { checkBudgets, type FunctionLimits } from '../../lambdas/shared/limits/relations.ts';
 import { usageError } from './output.ts';
 
 type Document = Record<string, unknown>;
@@ -39,10 +38,10 @@ function jsonOrText(text: string): unknown {
 }
 
 /** The document as a complete configuration that fits the function's timeout, or an error with every field, value and bound (T3). */
-export function parseConfig(document: Document, deliverTimeoutS: number): EndpointConfig {
+export function parseConfig(document: Document, limits: FunctionLimits): EndpointConfig {
   const parsed = endpointSchema.safeParse(document);
   if (!parsed.success) throw refused(problemsOf(parsed.error.issues, document).map(formatProblem));
-  const sums = checkBudgets(parsed.data.budgetsMs, { ...deliver, timeoutS: deliverTimeoutS });
+  const sums = checkBudgets(parsed.data.budgetsMs, limits);
   if (sums.length > 0) throw refused(sums.map((violation) => violation.message));
   return parsed.data;
 }

@@ -4,7 +4,7 @@ import { CloudFormationClient, DescribeStacksCommand } from '@aws-sdk/client-clo
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { SQSClient } from '@aws-sdk/client-sqs';
 import { outputs } from '../../lambdas/shared/limits/names.ts';
-import { deliver } from '../../lambdas/shared/limits/numbers.ts';
+import type { FunctionLimits } from '../../lambdas/shared/limits/relations.ts';
 import { failure, usageError } from './output.ts';
 
 /** The installation that a command works on. */
@@ -17,7 +17,8 @@ export interface Target {
   readonly deliveriesTable: string;
   readonly deliveryQueueUrl: string;
   readonly deadLetterQueueUrl: string;
-  readonly deliverTimeoutS: number;
+  /** What an endpoint's budgets must fit. */
+  readonly deliverLimits: FunctionLimits;
 }
 
 /** What a running local installation writes down, so that any SDK can drive it. */
@@ -84,7 +85,6 @@ function targetOf(name: string, db: DynamoDBClient, sqs: SQSClient, found: Reado
     deliveriesTable: value(outputs.deliveriesTable),
     deliveryQueueUrl: value(outputs.deliveryQueueUrl),
     deadLetterQueueUrl: value(outputs.deadLetterQueueUrl),
-    // Stacks from before this output have the default.
-    deliverTimeoutS: Number(found[outputs.deliverTimeoutS] ?? deliver.timeoutS),
+    deliverLimits: JSON.parse(value(outputs.deliverLimits)) as FunctionLimits,
   };
 }

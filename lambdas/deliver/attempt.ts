@@ -21,8 +21,8 @@ export interface Due {
  */
 export async function attempt(deps: DeliverDeps, due: Due): Promise<AttemptOutcome> {
   const { config, version, secrets } = due.endpoint;
-  const budgetsMs = fittedBudgets(config.budgetsMs, deps.functionTimeoutMs);
-  if (due.invocation.remainingMs() < neededMs(budgetsMs)) return { kind: 'notStarted', why: 'no-time' };
+  const budgetsMs = fittedBudgets(config.budgetsMs, deps.limits);
+  if (due.invocation.remainingMs() < neededMs(budgetsMs, deps.limits)) return { kind: 'notStarted', why: 'no-time' };
 
   const body = bodyOf(config, due.copy.message);
   if (!body.ok) return { kind: 'invalidConfiguration', detail: body.problem };

@@ -8,6 +8,8 @@ import { createSqsQueues } from '../shared/adapters/sqs-queues.ts';
 import { createUndiciHttp } from '../shared/adapters/undici-http.ts';
 import { env } from '../shared/limits/names.ts';
 import * as numbers from '../shared/limits/numbers.ts';
+import type { FunctionLimits } from '../shared/limits/relations.ts';
+import { awsCallLimits } from '../shared/core/budgets.ts';
 import { createEndpointCache } from './endpoint-cache.ts';
 import type { DeliverDeps } from './types.ts';
 
@@ -20,18 +22,20 @@ export function createDeps(environment: NodeJS.ProcessEnv = process.env): Runnin
   const allowed = (environment[env.egressAllow] ?? '').split(',').filter((block) => block !== '');
   const clock = { nowEpochMs: () => Date.now(), monotonicMs: () => performance.now() };
   const telemetry = createPowertoolsTelemetry('deliver');
-  const db = createDynamoDb();
-  telemetry.started({ tables, urls, egressAllow: allowed, budgets: numbers.budgets, sockets: numbers.sockets, awsCalls: numbers.awsCalls });
+  const limits = JSON.parse(required(environment, env.functionLimits)) as FunctionLimits;
+  const calls = awsCallLimits(limits);
+  const db = createDynamoDb(calls);
+  telemetry.started({ tables, urls, egressAllow: allowed, limits, budgets: numbers.budgets, sockets: numbers.sockets, awsCalls: { ...numbers.awsCalls, ...calls } });
   return {
     clock,
     random: { number: () => Math.random(), leaseId: () => randomBytes(8).toString('base64url') },
     endpoints: createEndpointCache(createDynamoDbEndpoints(db, tables.endpoints), numbers.endpoint.maxCached),
     lanes: createDynamoDbLanes(db, tables),
     records: createDynamoDbRecords(db, tables),
-    queues: createSqsQueues(createSqs(), urls, telemetry),
+    queues: createSqsQueues(createSqs(calls), urls, telemetry),
     http: createUndiciHttp({ allowed, nowEpochMs: clock.nowEpochMs }),
     telemetry,
-    functionTimeoutMs: Number(required(environment, env.functionTimeoutMs)),
+    limits,
   };
 }
 

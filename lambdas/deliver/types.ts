@@ -1,4 +1,5 @@
 import type { Message } from '../shared/core/parse.ts';
+import type { FunctionLimits } from '../shared/limits/relations.ts';
 import type { Wanted } from '../shared/core/lane.ts';
 import type { Clock, Endpoint, Http, Lanes, Queues, Random, ReceivedMessage, Records, Telemetry } from '../shared/ports/index.ts';
 
@@ -12,8 +13,8 @@ export interface DeliverDeps {
   readonly queues: Queues;
   readonly http: Http;
   readonly telemetry: Telemetry;
-  /** The function's configured timeout. Not measured: a clock that was set during a start must not decide a verdict. */
-  readonly functionTimeoutMs: number;
+  /** As configured. Not measured: a clock that was set during a start must not decide a verdict. */
+  readonly limits: FunctionLimits;
 }
 
 export interface EndpointCache {

@@ -1,21 +1,23 @@
 import { describe, expect, it } from 'vitest';
 import { parseConfig, withSettings } from '../../bin/cli/endpoint-document.ts';
+import { deliver } from '../../lambdas/shared/limits/numbers.ts';
 
 const document = { endpointId: 'acme', url: 'https://acme.example/hooks' };
+const within = (timeoutS: number) => ({ ...deliver, timeoutS });
 
 describe('parseConfig', () => {
   it('completes a document with the defaults', () => {
-    expect(parseConfig(document, 30)).toMatchObject({ maxInFlight: 8, budgetsMs: { total: 15_000 }, retry: { attempts: 12 } });
+    expect(parseConfig(document, within(30))).toMatchObject({ maxInFlight: 8, budgetsMs: { total: 15_000 }, retry: { attempts: 12 } });
   });
 
   it('refuses budgets that do not fit the timeout of this very stack, and shows the sum (T3)', () => {
-    expect(() => parseConfig(document, 20)).toThrow(/setup 3000.*write 5000.*read 10000.*20000/);
-    expect(parseConfig(withSettings(document, ['budgetsMs={"setup":1000,"write":1000,"read":3000,"total":5000}']), 20).budgetsMs.total).toBe(5_000);
+    expect(() => parseConfig(document, within(20))).toThrow(/setup 3000.*write 5000.*read 10000.*20000/);
+    expect(parseConfig(withSettings(document, ['budgetsMs={"setup":1000,"write":1000,"read":3000,"total":5000}']), within(20)).budgetsMs.total).toBe(5_000);
   });
 
   it('names every fault at once', () => {
     const faulty = withSettings(document, ['maxInFlight=0', 'retry.attempts=99', 'colour=blue', 'url=ftp://x']);
-    expect(() => parseConfig(faulty, 30)).toThrow(/url: must be https.*\n.*maxInFlight.*\n.*retry\.attempts.*\n.*colour: unknown key/);
+    expect(() => parseConfig(faulty, within(30))).toThrow(/url: must be https.*\n.*maxInFlight.*\n.*retry\.attempts.*\n.*colour: unknown key/);
   });
 });
 

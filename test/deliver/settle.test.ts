@@ -1,4 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest';
+import { deliver } from '../../lambdas/shared/limits/numbers.ts';
 import type { WriteAnswer } from '../../lambdas/shared/ports/index.ts';
 import { bodyOf, configOf, deliveredOf, deadOf, endpointOf, receivedOf, t0EpochMs, waitingOf } from '../support/builders.ts';
 import { Harness } from '../support/deliver-harness.ts';
@@ -103,8 +104,8 @@ describe('time that is left', () => {
 
   it('never enough for the budgets as configured: they are cut to what the function has', async () => {
     const invocation = h.invocation(12_000);
-    expect(await h.runOne(bodyOf(), {}, { functionTimeoutMs: 12_000 }, invocation)).toMatchObject({ exit: 'ack' });
-    expect(h.http.requests[0]?.budgetsMs).toMatchObject({ total: 4_000, setup: 3_000 });
+    expect(await h.runOne(bodyOf(), {}, { limits: { ...deliver, timeoutS: 12 } }, invocation)).toMatchObject({ exit: 'ack' });
+    expect(h.http.requests[0]?.budgetsMs).toMatchObject({ connection: 705, total: 5_294, setup: 3_000 });
   });
 
   it('too little: nothing is sent, the message comes back, and everything is given back', async () => {

@@ -2,6 +2,7 @@ import { App, Stack } from 'aws-cdk-lib';
 import { Match, Template } from 'aws-cdk-lib/assertions';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { SluiceStack } from '../../lib/sluice-stack.ts';
+import { awsCallLimits } from '../../lambdas/shared/core/budgets.ts';
 import { awsCalls, deliver } from '../../lambdas/shared/limits/numbers.ts';
 import { resolveStage } from '../../lib/stage-config.ts';
 import { WebhookDelivery } from '../../lib/webhook-delivery.ts';
@@ -163,7 +164,7 @@ describe('stack and construct', () => {
     expect(Object.keys(template.toJSON()['Outputs'] as object).sort()).toEqual([
       'DeadLetterQueueUrl',
       'DeliverFunctionName',
-      'DeliverTimeoutSeconds',
+      'DeliverLimits',
       'DeliveriesTableName',
       'DeliveryQueueUrl',
       'DrainQueueUrl',
@@ -177,7 +178,11 @@ describe('stack and construct', () => {
   });
 
   it('leaves the SDK time for all its attempts within the settle margin (U1)', () => {
-    expect(awsCalls.maxAttempts * awsCalls.requestMs).toBeLessThan(deliver.settleMarginMs);
+    for (const settleMarginMs of [deliver.minSettleMarginMs, 1_500, deliver.settleMarginMs, 10_000]) {
+      const calls = awsCallLimits({ ...deliver, settleMarginMs });
+      expect(calls.maxAttempts * calls.requestMs).toBeLessThan(settleMarginMs);
+    }
+    expect(awsCallLimits(deliver).requestMs).toBe(awsCalls.requestMs);
   });
 
   it('protects every stage but the local one', () => {

@@ -74,6 +74,8 @@ describe('resolveStage', () => {
     ['fault message size', { faultQueue: { maxMessageBytes: 1_024 } }, 'faultQueue.maxMessageBytes 1024 is below the least of 262144 bytes'],
     ['maxConcurrency', { deliver: { maxConcurrency: 1 } }, 'deliver.maxConcurrency 1 is below the least of 2 invocations'],
     ['batch size', { deliver: { batchSize: 11 } }, 'deliver.batchSize 11 is above the most of 10 messages'],
+    ['settle margin', { deliver: { settleMarginMs: 999 } }, 'deliver.settleMarginMs 999 is below the least of 1000 ms'],
+    ['admit margin', { deliver: { admitMarginMs: 499 } }, 'deliver.admitMarginMs 499 is below the least of 500 ms'],
     ['window', { deliver: { batchingWindowS: 301 } }, 'deliver.batchingWindowS 301 is above the most of 300 s'],
     ['no CIDR', { egressAllow: ['localhost'] }, 'egressAllow localhost is not a CIDR block'],
     ['unknown key', { deliver: { timeoutSec: 10 } }, 'stageConfig.deliver: Unrecognized key: "timeoutSec"'],

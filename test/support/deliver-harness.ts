@@ -4,7 +4,7 @@ import { createEndpointCache } from '../../lambdas/deliver/endpoint-cache.ts';
 import type { DeliverDeps, Invocation } from '../../lambdas/deliver/types.ts';
 import type { Lane } from '../../lambdas/shared/core/lane.ts';
 import type { DeliveryRecord } from '../../lambdas/shared/core/record.ts';
-import { lease } from '../../lambdas/shared/limits/numbers.ts';
+import { deliver, lease } from '../../lambdas/shared/limits/numbers.ts';
 import type { Lanes, ReceivedMessage, Records } from '../../lambdas/shared/ports/index.ts';
 import { endpointOf, namesOf, receivedOf, type Names } from './builders.ts';
 import { FakeHttp, FakeQueues, FakeRandom, FakeStore, FakeTelemetry, ManualClock } from './fakes.ts';
@@ -28,7 +28,7 @@ export class Harness {
     queues: this.queues,
     http: this.http,
     telemetry: this.telemetry,
-    functionTimeoutMs: timeoutMs,
+    limits: deliver,
   };
 
   /** A harness with one enabled endpoint `acme`. */

@@ -1,24 +1,29 @@
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { SQSClient } from '@aws-sdk/client-sqs';
+import type { awsCallLimits } from '../core/budgets.ts';
 import { awsCalls } from '../limits/numbers.ts';
 
-/** Limits of every AWS client; none is left to the SDK's defaults, some of which are "none" (C1). */
-const limits = {
-  maxAttempts: awsCalls.maxAttempts,
-  requestHandler: {
-    connectionTimeout: awsCalls.connectMs,
-    requestTimeout: awsCalls.requestMs,
-    throwOnRequestTimeout: true,
-    httpsAgent: { keepAlive: true, maxSockets: awsCalls.maxSockets },
-    httpAgent: { keepAlive: true, maxSockets: awsCalls.maxSockets },
-  },
-};
+type CallLimits = ReturnType<typeof awsCallLimits>;
 
-/** Region, credentials and endpoint come from the environment, as for any AWS SDK. */
-export function createDynamoDb(): DynamoDBClient {
-  return new DynamoDBClient(limits);
+/** Limits of every AWS client; none is left to the SDK's defaults, some of which are "none" (C1). */
+function settings(limits: CallLimits) {
+  return {
+    maxAttempts: limits.maxAttempts,
+    requestHandler: {
+      connectionTimeout: limits.connectMs,
+      requestTimeout: limits.requestMs,
+      throwOnRequestTimeout: true,
+      httpsAgent: { keepAlive: true, maxSockets: awsCalls.maxSockets },
+      httpAgent: { keepAlive: true, maxSockets: awsCalls.maxSockets },
+    },
+  };
 }
 
-export function createSqs(): SQSClient {
-  return new SQSClient(limits);
+/** Region, credentials and endpoint come from the environment, as for any AWS SDK. */
+export function createDynamoDb(limits: CallLimits): DynamoDBClient {
+  return new DynamoDBClient(settings(limits));
+}
+
+export function createSqs(limits: CallLimits): SQSClient {
+  return new SQSClient(settings(limits));
 }

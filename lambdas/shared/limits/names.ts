@@ -6,8 +6,8 @@ export const env = {
   deliveriesTable: 'SLUICE_DELIVERIES_TABLE',
   deliveryQueueUrl: 'SLUICE_DELIVERY_QUEUE_URL',
   deadLetterQueueUrl: 'SLUICE_DEAD_LETTER_QUEUE_URL',
-  /** The function's own timeout, which Lambda does not tell it. */
-  functionTimeoutMs: 'SLUICE_FUNCTION_TIMEOUT_MS',
+  /** JSON of the function's own timeout and margins (FunctionLimits), which Lambda does not tell it. */
+  functionLimits: 'SLUICE_FUNCTION_LIMITS',
   /** Comma-separated CIDR blocks that the egress guard lets through beside public unicast; only a local stage sets it. */
   egressAllow: 'SLUICE_EGRESS_ALLOW',
 } as const;
@@ -44,6 +44,6 @@ export const outputs = {
   endpointsTable: 'EndpointsTableName',
   deliveriesTable: 'DeliveriesTableName',
   deliverFunction: 'DeliverFunctionName',
-  /** Endpoint budgets must fit into it, so registration needs it. */
-  deliverTimeoutS: 'DeliverTimeoutSeconds',
+  /** JSON of FunctionLimits: endpoint budgets must fit into them, so registration needs them. */
+  deliverLimits: 'DeliverLimits',
 } as const;

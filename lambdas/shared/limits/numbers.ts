@@ -56,8 +56,11 @@ export const deliver = {
   waveMs: 2_000,
   /** Kept free at the end of an invocation for settle, dead letter, give-back and the answer. */
   settleMarginMs: 4_000,
+  /** Below it one slow answer of DynamoDB costs the verdict. */
+  minSettleMarginMs: 1_000,
   /** Needed before the first byte: parsing, admission, the read and their second tries. */
   admitMarginMs: 2_000,
+  minAdmitMarginMs: 500,
 } as const;
 
 /** Leases fence the POST (T3, U4): they end after any sender that could still hold them has been killed. */
@@ -171,6 +174,8 @@ export const awsCalls = {
   maxAttempts: 3,
   connectMs: 500,
   requestMs: 1_200,
+  /** Of a settle margin that is shorter than the default: what one request may take of it. */
+  requestShare: 0.3,
   /** A write that was certainly not applied (throttle, conflict) is repeated this often by us, after `repeatMs`. */
   repeats: 2,
   repeatMs: 100,

@@ -22,10 +22,12 @@ export interface AttemptBudgetsMs {
   total: number;
 }
 
-/** The function that budgets must fit. */
+/** The function that budgets must fit: in its environment and in the stack's outputs as JSON. */
 export interface FunctionLimits {
   timeoutS: number;
+  /** Kept free at the end, for what follows an attempt. */
   settleMarginMs: number;
+  /** Needed before an attempt. */
   admitMarginMs: number;
 }
 
@@ -87,8 +89,12 @@ function checkPhases(budgetsMs: AttemptBudgetsMs): Violation[] {
 }
 
 function checkTimeout(stage: StageNumbers): Violation[] {
-  const { timeoutS } = stage.deliver;
-  const violations = atMost('deliver.timeoutS', timeoutS, stageBounds.maxTimeoutS, 's');
+  const { timeoutS, settleMarginMs, admitMarginMs } = stage.deliver;
+  const violations = [
+    ...atMost('deliver.timeoutS', timeoutS, stageBounds.maxTimeoutS, 's'),
+    ...atLeast('deliver.settleMarginMs', settleMarginMs, deliver.minSettleMarginMs, 'ms'),
+    ...atLeast('deliver.admitMarginMs', admitMarginMs, deliver.minAdmitMarginMs, 'ms'),
+  ];
   for (const sum of budgetSums(stage.budgetsMs, stage.deliver)) {
     const timeoutMs = timeoutS * 1_000;
     if (sum.totalMs < timeoutMs) continue;
