@@ -1,46 +1,67 @@
 import { readRefusal, type Refusal } from '../shared/core/lane.ts';
-import type { Endpoint } from '../shared/ports/index.ts';
+import type { Admission, AdmitAnswer, Endpoint, GiveBack, GiveBackAnswer } from '../shared/ports/index.ts';
 import { reapExpired } from './reap.ts';
 import type { Copy, DeliverDeps, Invocation } from './types.ts';
 
-export type Admitted =
+export type Admitted = (
   | {
       kind: 'admitted';
       endpoint: Endpoint;
       leaseId: string;
       granted: Copy[];
+      /** Slots that were left after the grant. */
+      avail: number;
       /** `notBeforeEpochMs` where a live claim of another worker covers the key. */
       refused: { copy: Copy; notBeforeEpochMs: number | undefined }[];
     }
   /** No such endpoint any more, or not one that is delivered to. */
-  | { kind: 'unavailable'; endpoint: Endpoint | undefined };
+  | { kind: 'unavailable'; endpoint: Endpoint | undefined }
+) & {
+  /** What became of the lease that was to be given back first. */
+  gaveBack: GiveBackAnswer | undefined;
+};
+
+/** The lease of the wave before, and the slots that the lane had beside it. */
+export interface Held {
+  readonly give: GiveBack;
+  readonly avail: number;
+}
 
 /**
  * Admits and reserves: one conditional write for all `copies` (distinct keys), and one second try with what fits. The
- * lease id is the same for both, so that a repeat by the SDK is recognised as our own.
+ * lease id is the same for both, so that a repeat by the SDK is recognised as our own. With `held`, the slots of the wave
+ * before are given back by the first write, or on their own where it is refused.
  */
 export async function admit(
   deps: DeliverDeps,
   cached: Endpoint,
   copies: readonly Copy[],
   invocation: Invocation,
+  held?: Held,
 ): Promise<Admitted> {
   const leaseId = deps.random.leaseId();
   const refused: { copy: Copy; notBeforeEpochMs: number | undefined }[] = [];
   const shed = (rest: readonly Copy[]) => refused.push(...rest.map((copy) => ({ copy, notBeforeEpochMs: undefined })));
   let endpoint = cached;
-  const done = (granted: Copy[]): Admitted => ({ kind: 'admitted', endpoint, leaseId, granted, refused });
+  let gaveBack: GiveBackAnswer | undefined;
+  const done = (granted: Copy[], avail = 0): Admitted => ({ kind: 'admitted', endpoint, leaseId, granted, avail, refused, gaveBack });
 
-  // More than the lane could ever hold need not be asked for.
-  let wanted = copies.slice(0, endpoint.config.maxInFlight);
+  // More than the lane could ever hold need not be asked for, nor more than it had and gets back.
+  const room = held === undefined ? Infinity : held.give.slots + Math.max(0, held.avail);
+  let wanted = copies.slice(0, Math.min(endpoint.config.maxInFlight, room));
   shed(copies.slice(wanted.length));
 
   for (let tries = 1; ; tries++) {
-    const ask = { endpointId: endpoint.config.endpointId, cfg: endpoint.version, leaseId, wanted };
-    const answer = await deps.lanes.admit({ ...ask, expiresEpochMs: invocation.leaseExpiresEpochMs });
-    if (answer.kind === 'granted') return done(wanted);
+    const ask = { endpointId: endpoint.config.endpointId, cfg: endpoint.version, leaseId, expiresEpochMs: invocation.leaseExpiresEpochMs, wanted };
+    let answer = await (held === undefined || tries > 1 ? deps.lanes.admit(ask) : deps.lanes.exchange(held.give, ask));
+    if (held !== undefined && tries === 1) {
+      gaveBack = isGranted(answer, leaseId) ? 'done' : await deps.lanes.giveBack(held.give);
+      // What refused the exchange says nothing of the lane as it is now.
+      if (answer.kind === 'refused' && !isGranted(answer, leaseId)) answer = await deps.lanes.admit(ask);
+    }
+    if (answer.kind === 'granted') return done(wanted, answer.avail);
     if (answer.kind !== 'refused') {
-      if (answer.kind === 'unsure') await giveUpUnsure(deps, ask, invocation);
+      if (answer.kind === 'unsure') await giveUpUnsure(deps, ask);
       shed(wanted);
       return done([]);
     }
@@ -48,11 +69,11 @@ export async function admit(
     const why = readRefusal(answer.lane, ask, deps.clock.nowEpochMs());
     if (why.kind === 'granted') {
       shed(why.others);
-      return done(why.granted);
+      return done(why.granted, answer.lane?.avail);
     }
     if (why.kind === 'noLane' || why.kind === 'staleConfig') {
       const fresh = await deps.endpoints.refresh(endpoint.config.endpointId);
-      if (fresh?.config.status !== 'enabled') return { kind: 'unavailable', endpoint: fresh };
+      if (fresh?.config.status !== 'enabled') return { kind: 'unavailable', endpoint: fresh, gaveBack };
       endpoint = fresh;
       shed(wanted.slice(fresh.config.maxInFlight));
       wanted = wanted.slice(0, fresh.config.maxInFlight);
@@ -65,6 +86,11 @@ export async function admit(
       return done([]);
     }
   }
+}
+
+/** Granted, or refused because the SDK repeated what had been granted. */
+function isGranted(answer: AdmitAnswer, leaseId: string): boolean {
+  return answer.kind === 'granted' || (answer.kind === 'refused' && answer.lane?.leases.has(leaseId) === true);
 }
 
 /** Reaps what has expired, and returns the copies that fit. */
@@ -90,19 +116,7 @@ async function makeRoom(
 }
 
 /** A write whose fate is not known is taken back; if even that fails, the lease's expiry heals the lane. */
-async function giveUpUnsure(
-  deps: DeliverDeps,
-  ask: { endpointId: string; leaseId: string; wanted: readonly Copy[] },
-  invocation: Invocation,
-): Promise<void> {
-  await deps.lanes.giveBack({
-    endpointId: ask.endpointId,
-    leaseId: ask.leaseId,
-    expiresEpochMs: invocation.leaseExpiresEpochMs,
-    slots: ask.wanted.length,
-    release: ask.wanted.map((copy) => copy.claimKey),
-    keep: [],
-    successes: 0,
-    failures: 0,
-  });
+async function giveUpUnsure(deps: DeliverDeps, { endpointId, leaseId, expiresEpochMs, wanted }: Admission): Promise<void> {
+  const release = wanted.map((w) => w.claimKey);
+  await deps.lanes.giveBack({ endpointId, leaseId, expiresEpochMs, slots: wanted.length, release, keep: [], successes: 0, failures: 0 });
 }

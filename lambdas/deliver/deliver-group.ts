@@ -1,27 +1,34 @@
 import { deliver as limits } from '../shared/limits/numbers.ts';
-import { decideReceive } from '../shared/core/receive.ts';
-import type { DeliveryRecord } from '../shared/core/record.ts';
-import type { Endpoint } from '../shared/ports/index.ts';
-import { admit } from './admit.ts';
+import type { Endpoint, GiveBack, GiveBackAnswer } from '../shared/ports/index.ts';
+import { admit, type Admitted, type Held } from './admit.ts';
 import { buryUnclaimed } from './bury.ts';
 import { deliverOne, type Settled } from './deliver-one.ts';
-import { putBack, putBackPastClaim, putBackUntil } from './retain.ts';
+import { exitOfRepeat, splitRepeats } from './repeats.ts';
+import { putBack, putBackPastClaim } from './retain.ts';
 import type { Copy, DeliverDeps, Exit, Invocation } from './types.ts';
 
 type Exits = Map<string, Exit>;
 
+/** What a wave has dealt with under one lease, until the lease is given back. */
+interface Wave extends Held {
+  readonly settled: ReadonlyMap<Copy, Settled>;
+}
+
 /**
- * All copies for one endpoint, in waves: admit, read, attempt and settle each, give back; then the same slots for what
+ * All copies for one endpoint, in waves: admit, read, attempt and settle each; then the same slots, in one write, for what
  * the lane had no room for, while that is quick. What is left is shed.
  */
 export async function deliverGroup(deps: DeliverDeps, copies: readonly Copy[], invocation: Invocation): Promise<Exits> {
-  const endpointId = copies[0]?.message.endpointId ?? '';
   const exits: Exits = new Map();
-  const { firsts, repeats } = splitRepeats(copies);
   const settled = new Map<Copy, Settled>();
+  const { firsts, repeats } = splitRepeats(copies);
   const startedMs = deps.clock.monotonicMs();
-  let endpoint = await deps.endpoints.get(endpointId);
+  let endpoint = await deps.endpoints.get(copies[0]?.message.endpointId ?? '');
   let left: readonly Copy[] = firsts;
+  let wave: Wave | undefined;
+  const close = async (closing: Wave, answer: GiveBackAnswer | undefined) => {
+    for (const [copy, s] of await closed(deps, closing, answer ?? (await deps.lanes.giveBack(closing.give)), invocation)) settled.set(copy, s);
+  };
 
   while (left.length > 0) {
     if (endpoint?.config.status !== 'enabled') {
@@ -30,18 +37,20 @@ export async function deliverGroup(deps: DeliverDeps, copies: readonly Copy[], i
       break;
     }
     const waveStartedMs = deps.clock.monotonicMs();
-    const before = left.length;
-    const wave = await deliverWave(deps, endpoint, left, invocation, exits);
-    endpoint = wave.endpoint;
-    for (const [copy, result] of wave.settled) settled.set(copy, result);
-    left = wave.left;
+    const admission: Admitted = await admit(deps, endpoint, left, invocation, wave);
+    if (wave !== undefined) await close(wave, admission.gaveBack);
+    wave = undefined;
+    endpoint = admission.endpoint;
+    if (admission.kind === 'unavailable') continue;
+    [wave] = await Promise.all([deliverGranted(deps, admission, invocation), waitForOthers(deps, admission, invocation, exits)]);
+    left = admission.refused.filter((r) => r.notBeforeEpochMs === undefined).map((r) => r.copy);
     const nowMs = deps.clock.monotonicMs();
-    const nextEndsMs = nowMs + (nowMs - waveStartedMs) - startedMs;
-    // A wave that took nothing off the list would be followed by another such.
-    if (!wave.unavailable && (wave.left.length === before || nextEndsMs > limits.waveMs)) break;
+    // No slot that could be used again, or no time.
+    if (wave === undefined || nowMs + (nowMs - waveStartedMs) - startedMs > limits.waveMs) break;
   }
 
-  for (const [copy, result] of settled) exits.set(copy.received.messageId, result.exit);
+  if (wave !== undefined) await close(wave, undefined);
+  for (const [copy, { exit }] of settled) exits.set(copy.received.messageId, exit);
   await Promise.all([
     shed(deps, endpoint, left, invocation, exits),
     ...repeats.map(async (copy) => exits.set(copy.received.messageId, await exitOfRepeat(deps, copy, settled, invocation))),
@@ -49,33 +58,19 @@ export async function deliverGroup(deps: DeliverDeps, copies: readonly Copy[], i
   return exits;
 }
 
-interface Wave {
-  readonly endpoint: Endpoint | undefined;
-  readonly settled: ReadonlyMap<Copy, Settled>;
-  /** Copies that the lane had no room for. */
-  readonly left: readonly Copy[];
-  /** The endpoint turned out to be gone or disabled; nothing was admitted. */
-  readonly unavailable: boolean;
-}
-
-/** One admission and what was granted by it. Copies that another worker's live claim covers are put back beyond it. */
-async function deliverWave(
+/** Copies that another worker's live claim covers are put back beyond it. */
+async function waitForOthers(
   deps: DeliverDeps,
-  endpoint: Endpoint,
-  copies: readonly Copy[],
+  { refused }: Extract<Admitted, { kind: 'admitted' }>,
   invocation: Invocation,
   exits: Exits,
-): Promise<Wave> {
-  const admission = await admit(deps, endpoint, copies, invocation);
-  if (admission.kind === 'unavailable') return { endpoint: admission.endpoint, settled: new Map(), left: copies, unavailable: true };
-  const covered = admission.refused.map(async ({ copy, notBeforeEpochMs }) => {
-    if (notBeforeEpochMs === undefined) return;
-    exits.set(copy.received.messageId, await putBackPastClaim(deps, copy.received, notBeforeEpochMs, invocation));
-  });
-  const settled = await deliverGranted(deps, admission.endpoint, admission.leaseId, admission.granted, invocation);
-  await Promise.all(covered);
-  const left = admission.refused.filter((r) => r.notBeforeEpochMs === undefined).map((r) => r.copy);
-  return { endpoint: admission.endpoint, settled, left, unavailable: false };
+): Promise<void> {
+  await Promise.all(
+    refused.map(async ({ copy, notBeforeEpochMs }) => {
+      if (notBeforeEpochMs === undefined) return;
+      exits.set(copy.received.messageId, await putBackPastClaim(deps, copy.received, notBeforeEpochMs, invocation));
+    }),
+  );
 }
 
 /** No attempt, no failure, no step towards a dead letter (L3); but what is past its age is given up here too. */
@@ -96,15 +91,13 @@ async function shed(
   await Promise.all(young.map(async (copy) => exits.set(copy.received.messageId, await putBack(deps, copy.received))));
 }
 
-/** The granted deliveries: one strongly consistent read, then each on its own, then one write that gives all back. */
+/** The granted deliveries: one strongly consistent read, then each on its own. */
 async function deliverGranted(
   deps: DeliverDeps,
-  endpoint: Endpoint,
-  leaseId: string,
-  granted: readonly Copy[],
+  { endpoint, leaseId, granted, avail }: Extract<Admitted, { kind: 'admitted' }>,
   invocation: Invocation,
-): Promise<Map<Copy, Settled>> {
-  if (granted.length === 0) return new Map();
+): Promise<Wave | undefined> {
+  if (granted.length === 0) return undefined;
   const { found, unread } = await readOrNone(deps, granted);
   const settled = new Map(
     await Promise.all(
@@ -116,9 +109,8 @@ async function deliverGranted(
       }),
     ),
   );
-
   const results = [...settled.values()];
-  const answer = await deps.lanes.giveBack({
+  const give: GiveBack = {
     endpointId: endpoint.config.endpointId,
     leaseId,
     expiresEpochMs: invocation.leaseExpiresEpochMs,
@@ -127,21 +119,22 @@ async function deliverGranted(
     keep: [...settled].filter(([, s]) => !s.release).map(([copy]) => copy.claimKey),
     successes: results.filter((s) => s.verdict === 'success').length,
     failures: results.filter((s) => s.verdict === 'failure').length,
-  });
-  if (answer === 'done') return settled;
+  };
+  return { settled, give, avail };
+}
 
+/** What becomes of a wave's messages, by whether its lease was given back. */
+async function closed(deps: DeliverDeps, { settled, give }: Wave, answer: GiveBackAnswer, invocation: Invocation): Promise<ReadonlyMap<Copy, Settled>> {
+  if (answer === 'done') return settled;
   // Claims of settled deliveries may be left. Their messages stay, and clear them when the claims have expired:
   // without a message nobody would come for them.
-  deps.telemetry.event('give-back-failed', { endpointId: endpoint.config.endpointId, answer });
-  return new Map(
-    await Promise.all(
-      [...settled].map(async ([copy, s]): Promise<[Copy, Settled]> => {
-        if (s.exit.kind === 'retain') return [copy, s];
-        const exit = await putBackPastClaim(deps, copy.received, invocation.leaseExpiresEpochMs, invocation);
-        return [copy, { ...s, exit }];
-      }),
-    ),
-  );
+  deps.telemetry.event('give-back-failed', { endpointId: give.endpointId, answer });
+  const kept = [...settled].map(async ([copy, s]): Promise<[Copy, Settled]> => {
+    if (s.exit.kind === 'retain') return [copy, s];
+    const exit = await putBackPastClaim(deps, copy.received, give.expiresEpochMs, invocation);
+    return [copy, { ...s, exit }];
+  });
+  return new Map(await Promise.all(kept));
 }
 
 /** A read that fails for a reason of ours leaves all unread, so that the slots are given back at once. */
@@ -153,34 +146,4 @@ async function readOrNone(deps: DeliverDeps, granted: readonly Copy[]): ReturnTy
     deps.telemetry.fault('read-failed', error, { endpointId: granted[0]?.message.endpointId });
     return { found: new Map(), unread: new Set(keys) };
   }
-}
-
-/** Distinct keys first; a second copy of a key waits for the first one's settle. */
-function splitRepeats(copies: readonly Copy[]): { firsts: Copy[]; repeats: Copy[] } {
-  const firsts = new Map<string, Copy>();
-  for (const copy of copies) if (!firsts.has(copy.claimKey)) firsts.set(copy.claimKey, copy);
-  const chosen = new Set(firsts.values());
-  return { firsts: [...chosen], repeats: copies.filter((copy) => !chosen.has(copy)) };
-}
-
-/** What a repeat within the batch finds is what its first copy left; anything that needs a claim comes back on its own. */
-async function exitOfRepeat(
-  deps: DeliverDeps,
-  copy: Copy,
-  settled: ReadonlyMap<Copy, Settled>,
-  invocation: Invocation,
-): Promise<Exit> {
-  const first = [...settled].find(([other]) => other.claimKey === copy.claimKey)?.[1];
-  if (first?.record === undefined || first.exit.kind !== exitOf(first.record)) return putBack(deps, copy.received);
-  const received = { ...copy.message, deadLetterGeneration: copy.received.deadLetterGeneration };
-  const decision = decideReceive(received, first.record, deps.clock.nowEpochMs());
-  if (decision.kind === 'done') return { kind: 'ack' };
-  // A larger resend must be noted in the record first, which takes the claim.
-  if (decision.kind === 'early' && copy.message.resend <= first.record.resend) return putBackUntil(deps, copy.received, decision.dueEpochMs, invocation);
-  return putBack(deps, copy.received);
-}
-
-/** The exit that a first copy takes when all went well; another one means that its record may not be final. */
-function exitOf(record: DeliveryRecord): Exit['kind'] {
-  return record.state === 'waiting' ? 'retain' : 'ack';
 }

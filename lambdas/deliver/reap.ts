@@ -15,41 +15,21 @@ export async function reapExpired(deps: DeliverDeps, copy: Copy, claim: Claim): 
   const { found, unread } = await deps.records.read([copy.recordKey]);
   if (unread.has(copy.recordKey)) return false;
   const record = found.get(copy.recordKey);
-  const change = changeFor(copy, claim, record, deps.clock.nowEpochMs());
-  if (change === undefined) return false;
-  if (change.kind === 'ambiguousAttempt') assertTransition(change.from, change.to);
-  const answer = await deps.lanes.reapClaim({
-    endpointId: copy.message.endpointId,
-    claimKey: copy.claimKey,
-    claim,
-    nowEpochMs: deps.clock.nowEpochMs(),
-    recordKey: copy.recordKey,
-    change,
-  });
-  if (answer === 'reaped') {
-    deps.telemetry.event('claim-reaped', {
-      endpointId: copy.message.endpointId,
-      eventId: copy.message.eventId,
-      recorded: change.kind,
-    });
-  }
+  // Without a record only this payload's own message knows what the dead owner may have sent.
+  if (record === undefined && claim.shortHash !== copy.shortHash) return false;
+  const ambiguous = ambiguousAttempt(copy, claim, record, deps.clock.nowEpochMs());
+  if (ambiguous !== undefined) assertTransition(ambiguous.from, ambiguous.to);
+  const { endpointId, eventId } = copy.message;
+  const answer = await deps.lanes.reapClaim({ endpointId, claimKey: copy.claimKey, claim, recordKey: copy.recordKey, ambiguous });
+  if (answer === 'reaped') deps.telemetry.event('claim-reaped', { endpointId, eventId, ambiguous: ambiguous === undefined ? 0 : 1 });
   return answer === 'reaped';
 }
 
-function changeFor(
-  copy: Copy,
-  claim: Claim,
-  record: DeliveryRecord | undefined,
-  nowEpochMs: number,
-): ReapClaim['change'] | undefined {
-  if (record === undefined) {
-    // Without a record only this payload's own message knows what the dead owner may have sent.
-    if (claim.shortHash !== copy.shortHash) return undefined;
-    return { kind: 'ambiguousAttempt', from: undefined, to: afterReap(blankOf(copy), claim.leaseId, nowEpochMs) };
-  }
-  const hasVerdict = record.state !== 'waiting' || record.lastLease?.leaseId === claim.leaseId;
+/** What the dead owner owes the record; nothing if its verdict is there, for a verdict never goes away while the claim stays. */
+function ambiguousAttempt(copy: Copy, claim: Claim, record: DeliveryRecord | undefined, nowEpochMs: number): ReapClaim['ambiguous'] {
+  if (record === undefined) return { from: undefined, to: afterReap(blankOf(copy), claim.leaseId, nowEpochMs) };
+  if (record.state !== 'waiting' || record.lastLease?.leaseId === claim.leaseId) return undefined;
   // An owner that held another payload than the record's found a conflict, and sent nothing.
-  const ownerSentNothing = claim.shortHash !== shortHash(record.payloadHash);
-  if (hasVerdict || ownerSentNothing) return { kind: 'none', unchanged: record };
-  return { kind: 'ambiguousAttempt', from: record, to: afterReap(record, claim.leaseId, nowEpochMs) };
+  if (claim.shortHash !== shortHash(record.payloadHash)) return undefined;
+  return { from: record, to: afterReap(record, claim.leaseId, nowEpochMs) };
 }

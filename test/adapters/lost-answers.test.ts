@@ -106,8 +106,8 @@ describe('reaping', () => {
   beforeEach(() => subject.world.lanes.admit(lane.ask(['a', 'b'])));
   const reap = () => {
     const { claimKey, recordKey, shortHash } = lane.names('a');
-    const change = { kind: 'ambiguousAttempt', from: undefined, to: afterReap(waiting(), 'l1', expiresEpochMs) } as const;
-    return faulty.lanes.reapClaim({ endpointId: lane.endpointId, claimKey, claim: { leaseId: 'l1', shortHash }, nowEpochMs: expiresEpochMs, recordKey, change });
+    const ambiguous = { from: undefined, to: afterReap(waiting(), 'l1', expiresEpochMs) };
+    return faulty.lanes.reapClaim({ endpointId: lane.endpointId, claimKey, claim: { leaseId: 'l1', shortHash }, recordKey, ambiguous });
   };
 
   it('a lease returns its slots once, however often it is repeated', async () => {

@@ -84,6 +84,7 @@ class World {
     const deps: Partial<DeliverDeps> = {
       lanes: {
         admit: alive((ask: Parameters<Lanes['admit']>[0]) => lanes.admit(ask)),
+        exchange: alive((...args: Parameters<Lanes['exchange']>) => lanes.exchange(...args)),
         giveBack: alive((give: Parameters<Lanes['giveBack']>[0]) => lanes.giveBack(give)),
         reapLease: alive((...args: Parameters<Lanes['reapLease']>) => lanes.reapLease(...args)),
         reapClaim: alive((reap: Parameters<Lanes['reapClaim']>[0]) => lanes.reapClaim(reap)),

@@ -4,8 +4,8 @@
  */
 import { isDeepStrictEqual } from 'node:util';
 import { claimEndsEpochMs, removedCfg, type Claim, type Lane, type Lease } from '../../lambdas/shared/core/lane.ts';
-import type { DeliveryRecord } from '../../lambdas/shared/core/record.ts';
-import type { Endpoint, Endpoints, LaneGuard, Lanes, Records, WriteAnswer } from '../../lambdas/shared/ports/index.ts';
+import { stateName, type DeliveryRecord } from '../../lambdas/shared/core/record.ts';
+import type { Admission, Endpoint, Endpoints, GiveBack, LaneGuard, Lanes, Records, WriteAnswer } from '../../lambdas/shared/ports/index.ts';
 
 interface MutableLane {
   slots: number;
@@ -57,26 +57,27 @@ export class FakeStore {
   readonly lanes: Lanes = {
     admit: (ask) => {
       const lane = this.#lanes.get(ask.endpointId);
-      const n = ask.wanted.length;
-      const free = lane?.cfg === ask.cfg && lane.avail >= n && !lane.leases.has(ask.leaseId) && !ask.wanted.some((w) => lane.claims.has(w.claimKey));
-      if (lane === undefined || !free) return Promise.resolve({ kind: 'refused', lane: snapshot(lane) });
-      lane.avail -= n;
-      lane.leases.set(ask.leaseId, { slots: n, expiresEpochMs: ask.expiresEpochMs });
-      for (const { claimKey, shortHash } of ask.wanted) lane.claims.set(claimKey, { leaseId: ask.leaseId, shortHash });
-      return Promise.resolve({ kind: 'granted' });
+      if (lane === undefined || !isFree(lane, ask, 0)) return Promise.resolve({ kind: 'refused', lane: snapshot(lane) });
+      take(lane, ask);
+      return Promise.resolve({ kind: 'granted', avail: lane.avail });
+    },
+
+    exchange: (give, ask) => {
+      const lane = this.#lanes.get(ask.endpointId);
+      if (lane === undefined || !isHeld(lane, give) || !isFree(lane, ask, give.slots)) return Promise.resolve({ kind: 'refused', lane: snapshot(lane) });
+      putDown(lane, give);
+      take(lane, ask);
+      return Promise.resolve({ kind: 'granted', avail: lane.avail });
     },
 
     giveBack: (give) => {
       const lane = this.#lanes.get(give.endpointId);
       if (lane === undefined) return Promise.resolve('lost');
-      const leaseLeft = lane.leases.get(give.leaseId)?.slots === give.slots;
-      const isOwn = (key: string) => lane.claims.get(key)?.leaseId === give.leaseId;
-      if (!leaseLeft || !give.release.every(isOwn)) return Promise.resolve(leaseLeft || give.release.some(isOwn) ? 'lost' : 'done');
-      lane.avail += give.slots;
-      if (give.keep.length > 0) lane.leases.set(give.leaseId, { slots: 0, expiresEpochMs: give.expiresEpochMs });
-      else lane.leases.delete(give.leaseId);
-      for (const key of give.release) lane.claims.delete(key);
-      lane.failures = give.successes > 0 ? 0 : lane.failures + give.failures;
+      if (!isHeld(lane, give)) {
+        const left = lane.leases.get(give.leaseId)?.slots === give.slots || give.release.some((key) => isOwnClaim(lane, give, key));
+        return Promise.resolve(left ? 'lost' : 'done');
+      }
+      putDown(lane, give);
       return Promise.resolve('done');
     },
 
@@ -90,14 +91,12 @@ export class FakeStore {
 
     reapClaim: (reap) => {
       const lane = this.#lanes.get(reap.endpointId);
-      const claim = lane?.claims.get(reap.claimKey);
-      const from = reap.change.kind === 'none' ? reap.change.unchanged : reap.change.from;
-      const { leaseId, shortHash } = reap.claim;
-      if (lane === undefined || claim?.leaseId !== leaseId || claim.shortHash !== shortHash) return Promise.resolve('lost');
-      const expired = (lane.leases.get(reap.claim.leaseId)?.expiresEpochMs ?? 0) <= reap.nowEpochMs;
-      if (!expired || !isStill(this.#records.get(reap.recordKey), from)) return Promise.resolve('lost');
+      const { ambiguous, claim } = reap;
+      const found = lane?.claims.get(reap.claimKey);
+      if (lane === undefined || found?.leaseId !== claim.leaseId || found.shortHash !== claim.shortHash) return Promise.resolve('lost');
+      if (ambiguous !== undefined && !isStill(this.#records.get(reap.recordKey), ambiguous.from)) return Promise.resolve('lost');
       lane.claims.delete(reap.claimKey);
-      if (reap.change.kind === 'ambiguousAttempt') this.seed(reap.change.to);
+      if (ambiguous !== undefined) this.seed(ambiguous.to);
       return Promise.resolve('reaped');
     },
   };
@@ -121,7 +120,11 @@ export class FakeStore {
       return Promise.resolve({ answer: this.#write(from, to) });
     },
     retire: () => Promise.resolve(),
-    markBuried: (record) => Promise.resolve(this.#write({ ...record, phase: 'burying' }, { ...record, phase: 'buried' })),
+    markBuried: (record) => {
+      if (!isStill(this.#records.get(record.recordKey), record)) return Promise.resolve('lost');
+      this.seed({ ...record, phase: 'buried' });
+      return Promise.resolve('written');
+    },
   };
 
   #isOpen(lane: MutableLane, guard: LaneGuard): boolean {
@@ -141,15 +144,42 @@ function snapshot(lane: MutableLane | undefined): Lane | undefined {
   return lane === undefined ? undefined : structuredClone(lane);
 }
 
-const phaseOf = (record: DeliveryRecord) => (record.state === 'dead' ? record.phase : '');
+const isOwnClaim = (lane: MutableLane, give: GiveBack, key: string) => lane.claims.get(key)?.leaseId === give.leaseId;
 
+function isHeld(lane: MutableLane, give: GiveBack): boolean {
+  return lane.leases.get(give.leaseId)?.slots === give.slots && give.release.every((key) => isOwnClaim(lane, give, key));
+}
+
+function putDown(lane: MutableLane, give: GiveBack): void {
+  lane.avail += give.slots;
+  if (give.keep.length > 0) lane.leases.set(give.leaseId, { slots: 0, expiresEpochMs: give.expiresEpochMs });
+  else lane.leases.delete(give.leaseId);
+  for (const key of give.release) lane.claims.delete(key);
+  lane.failures = give.successes > 0 ? 0 : lane.failures + give.failures;
+}
+
+/** `returning`: slots that the same write gives back. */
+function isFree(lane: MutableLane, ask: Admission, returning: number): boolean {
+  const roomy = lane.avail >= ask.wanted.length - returning;
+  return lane.cfg === ask.cfg && roomy && !lane.leases.has(ask.leaseId) && !ask.wanted.some((w) => lane.claims.has(w.claimKey));
+}
+
+function take(lane: MutableLane, ask: Admission): void {
+  lane.avail -= ask.wanted.length;
+  lane.leases.set(ask.leaseId, { slots: ask.wanted.length, expiresEpochMs: ask.expiresEpochMs });
+  for (const { claimKey, shortHash } of ask.wanted) lane.claims.set(claimKey, { leaseId: ask.leaseId, shortHash });
+}
+
+/** Of a verdict only the generation counts: within it nothing moves any more. */
 function isStill(found: DeliveryRecord | undefined, from: DeliveryRecord | undefined): boolean {
   if (found === undefined || from === undefined) return found === from;
-  return found.generation === from.generation && found.attempt === from.attempt && found.state === from.state && phaseOf(found) === phaseOf(from);
+  if (from.state !== 'waiting') return found.generation === from.generation;
+  return found.generation === from.generation && found.attempt === from.attempt && found.state === 'waiting';
 }
 
 /** What the SDK's repeat of an applied write finds: the very values that it wrote. */
 function isOwn(found: DeliveryRecord, to: DeliveryRecord): boolean {
   const reasonOf = (record: DeliveryRecord) => (record.state === 'dead' ? record.reason : '');
-  return isStill(found, to) && isDeepStrictEqual(found.lastLease, to.lastLease) && reasonOf(found) === reasonOf(to);
+  const [isState, isAttempt] = [stateName(found) === stateName(to), found.attempt === to.attempt && found.generation === to.generation];
+  return isState && isAttempt && isDeepStrictEqual(found.lastLease, to.lastLease) && reasonOf(found) === reasonOf(to);
 }

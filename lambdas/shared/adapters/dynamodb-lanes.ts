@@ -1,44 +1,38 @@
-import { TransactWriteItemsCommand, UpdateItemCommand, type DynamoDBClient, type TransactWriteItem } from '@aws-sdk/client-dynamodb';
+import { TransactWriteItemsCommand, UpdateItemCommand, type DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { marshall } from '@aws-sdk/util-dynamodb';
 import type { Lease } from '../core/lane.ts';
-import type { Admission, AdmitAnswer, GiveBack, GiveBackAnswer, Lanes, ReapClaim } from '../ports/index.ts';
+import type { Admission, AdmitAnswer, GiveBack, GiveBackAnswer, Lanes, ReapAnswer, ReapClaim } from '../ports/index.ts';
 import { writeFailure } from './dynamodb-errors.ts';
 import { claimValue, leaseValue, sk, toLane } from './dynamodb-lane-item.ts';
 import { Expressions, recordCondition, recordUpdate } from './expressions.ts';
-import { whileNotApplied } from './repeat.ts';
+import { pauseBriefly, whileNotApplied, type Pause } from './repeat.ts';
 
-/** Lanes in the Endpoints table: each method is one conditional write (L1). */
-export function createDynamoDbLanes(db: DynamoDBClient, tables: { endpoints: string; deliveries: string }): Lanes {
+/** What one write does to a lane beside moving `avail`. Each clause is needed: test/explore shows what goes wrong without it. */
+interface Change {
+  readonly sets: readonly string[];
+  readonly removes: readonly string[];
+  readonly clauses: readonly string[];
+}
+
+/** Lanes in the Endpoints table: each method is one conditional write (L1). `pause` waits before a write is repeated. */
+export function createDynamoDbLanes(db: DynamoDBClient, tables: { endpoints: string; deliveries: string }, pause: Pause = pauseBriefly): Lanes {
   const laneKey = (endpointId: string) => ({ TableName: tables.endpoints, Key: marshall({ pk: endpointId, sk: sk.lane }) });
+  const update = (endpointId: string, x: Expressions, change: Change) => ({
+    ...laneKey(endpointId),
+    UpdateExpression: [
+      ...(change.sets.length === 0 ? [] : [`SET ${change.sets.join(', ')}`]),
+      ...(change.removes.length === 0 ? [] : [`REMOVE ${change.removes.join(', ')}`]),
+    ].join(' '),
+    ConditionExpression: change.clauses.join(' AND '),
+    ...x.attributes(),
+  });
 
-  const admit = async (ask: Admission): Promise<AdmitAnswer> => {
-    const n = ask.wanted.length;
-    const x = new Expressions();
-    const [avail, leases, claims] = [x.name('avail'), x.name('leases'), x.name('claims')];
-    const lease = `${leases}.${x.name(ask.leaseId)}`;
-    const claim = ask.wanted.map((w) => `${claims}.${x.name(w.claimKey)}`);
-    const sets = [
-      `${avail} = ${avail} - ${x.value(n)}`,
-      `${lease} = ${x.value(leaseValue({ slots: n, expiresEpochMs: ask.expiresEpochMs }))}`,
-      ...ask.wanted.map((w, i) => `${claim[i] ?? ''} = ${x.value(claimValue({ leaseId: ask.leaseId, shortHash: w.shortHash }))}`),
-    ];
-    const conditions = [
-      `${x.name('cfg')} = ${x.value(ask.cfg)}`,
-      `${avail} >= ${x.value(n)}`,
-      `attribute_not_exists(${lease})`,
-      ...claim.map((path) => `attribute_not_exists(${path})`),
-    ];
+  const take = async (endpointId: string, x: Expressions, change: Change): Promise<AdmitAnswer> => {
     try {
-      await db.send(
-        new UpdateItemCommand({
-          ...laneKey(ask.endpointId),
-          UpdateExpression: `SET ${sets.join(', ')}`,
-          ConditionExpression: conditions.join(' AND '),
-          ...x.attributes(),
-          ReturnValuesOnConditionCheckFailure: 'ALL_OLD',
-        }),
+      const answer = await db.send(
+        new UpdateItemCommand({ ...update(endpointId, x, change), ReturnValues: 'UPDATED_NEW', ReturnValuesOnConditionCheckFailure: 'ALL_OLD' }),
       );
-      return { kind: 'granted' };
+      return { kind: 'granted', avail: Number(answer.Attributes?.['avail']?.N ?? 0) };
     } catch (error) {
       const failure = writeFailure(error);
       if (failure.kind === 'refused') return { kind: 'refused', lane: failure.item === undefined ? undefined : toLane(failure.item) };
@@ -46,38 +40,26 @@ export function createDynamoDbLanes(db: DynamoDBClient, tables: { endpoints: str
     }
   };
 
+  const admit = (ask: Admission): Promise<AdmitAnswer> => {
+    const x = new Expressions();
+    return take(ask.endpointId, x, joined(movedAvail(x, -ask.wanted.length), taken(x, ask, 0), unrepeated(x, ask)));
+  };
+
+  const exchange = (give: GiveBack, ask: Admission): Promise<AdmitAnswer> => {
+    const x = new Expressions();
+    return take(ask.endpointId, x, joined(movedAvail(x, give.slots - ask.wanted.length), returned(x, give), taken(x, ask, give.slots)));
+  };
+
   const giveBack = async (give: GiveBack): Promise<GiveBackAnswer> => {
-    const answer = await whileNotApplied(() => giveBackOnce(give), 'notApplied');
+    const answer = await whileNotApplied(() => giveBackOnce(give), 'notApplied', pause);
     return answer === 'notApplied' ? 'unsure' : answer;
   };
 
   const giveBackOnce = async (give: GiveBack): Promise<GiveBackAnswer | 'notApplied'> => {
     const x = new Expressions();
-    const avail = x.name('avail');
-    const lease = `${x.name('leases')}.${x.name(give.leaseId)}`;
-    const slots = x.value(give.slots);
-    const kept = give.keep.length > 0;
-    const sets = [
-      `${avail} = ${avail} + ${slots}`,
-      ...(kept ? [`${lease} = ${x.value(leaseValue({ slots: 0, expiresEpochMs: give.expiresEpochMs }))}`] : []),
-      ...failureCount(x, give),
-    ];
-    const removes = [...(kept ? [] : [lease]), ...give.release.map((key) => `${x.name('claims')}.${x.name(key)}`)];
+    const change = joined(movedAvail(x, give.slots), returned(x, give));
     try {
-      await db.send(
-        new UpdateItemCommand({
-          ...laneKey(give.endpointId),
-          UpdateExpression: `SET ${sets.join(', ')}${removes.length === 0 ? '' : ` REMOVE ${removes.join(', ')}`}`,
-          // The slots are compared, not only the lease's existence: a repeat by the SDK of a write that kept the lease
-          // would else add them twice. And each claim must still be ours: after an expiry it may be another worker's.
-          ConditionExpression: [
-            `${lease}[0] = ${slots}`,
-            ...give.release.map((key) => `${x.name('claims')}.${x.name(key)}[0] = ${x.value(give.leaseId)}`),
-          ].join(' AND '),
-          ...x.attributes(),
-          ReturnValuesOnConditionCheckFailure: 'ALL_OLD',
-        }),
-      );
+      await db.send(new UpdateItemCommand({ ...update(give.endpointId, x, change), ReturnValuesOnConditionCheckFailure: 'ALL_OLD' }));
       return 'done';
     } catch (error) {
       const failure = writeFailure(error);
@@ -92,39 +74,24 @@ export function createDynamoDbLanes(db: DynamoDBClient, tables: { endpoints: str
 
   const reapLease = async (endpointId: string, leaseId: string, seen: Lease): Promise<void> => {
     const x = new Expressions();
-    const avail = x.name('avail');
     const lease = `${x.name('leases')}.${x.name(leaseId)}`;
+    const reaped: Change = { sets: [], removes: [lease], clauses: [`${lease} = ${x.value(leaseValue(seen))}`] };
     try {
-      await db.send(
-        new UpdateItemCommand({
-          ...laneKey(endpointId),
-          UpdateExpression: `SET ${avail} = ${avail} + ${x.value(seen.slots)} REMOVE ${lease}`,
-          ConditionExpression: `${lease} = ${x.value(leaseValue(seen))}`,
-          ...x.attributes(),
-        }),
-      );
+      await db.send(new UpdateItemCommand(update(endpointId, x, joined(movedAvail(x, seen.slots), reaped))));
     } catch (error) {
       // Lost: somebody else reaped it. Not applied or unsure: the next one who needs the room tries again.
       writeFailure(error);
     }
   };
 
-  const reapClaim = async (reap: ReapClaim): Promise<'reaped' | 'lost'> => {
+  const reapClaim = async (reap: ReapClaim): Promise<ReapAnswer> => {
     const x = new Expressions();
     const claim = `${x.name('claims')}.${x.name(reap.claimKey)}`;
-    const lease = `${x.name('leases')}.${x.name(reap.claim.leaseId)}`;
-    const lane: TransactWriteItem = {
-      Update: {
-        ...laneKey(reap.endpointId),
-        UpdateExpression: `REMOVE ${claim}`,
-        ConditionExpression:
-          `${claim} = ${x.value(claimValue(reap.claim))} AND ` +
-          `(attribute_not_exists(${lease}) OR ${lease}[1] <= ${x.value(reap.nowEpochMs)})`,
-        ...x.attributes(),
-      },
-    };
+    const lane = update(reap.endpointId, x, { sets: [], removes: [claim], clauses: [`${claim} = ${x.value(claimValue(reap.claim))}`] });
+    const record = reap.ambiguous === undefined ? undefined : ambiguousAttempt(tables.deliveries, reap.recordKey, reap.ambiguous);
     try {
-      await db.send(new TransactWriteItemsCommand({ TransactItems: [lane, recordMember(tables.deliveries, reap)] }));
+      if (record === undefined) await db.send(new UpdateItemCommand(lane));
+      else await db.send(new TransactWriteItemsCommand({ TransactItems: [{ Update: lane }, { Update: record }] }));
       return 'reaped';
     } catch (error) {
       writeFailure(error);
@@ -132,7 +99,56 @@ export function createDynamoDbLanes(db: DynamoDBClient, tables: { endpoints: str
     }
   };
 
-  return { admit, giveBack, reapLease, reapClaim };
+  return { admit, exchange, giveBack, reapLease, reapClaim };
+}
+
+function joined(...changes: readonly Change[]): Change {
+  return {
+    sets: changes.flatMap((c) => c.sets),
+    removes: changes.flatMap((c) => c.removes),
+    clauses: changes.flatMap((c) => c.clauses),
+  };
+}
+
+function movedAvail(x: Expressions, slots: number): Change {
+  return { sets: [`${x.name('avail')} = ${x.name('avail')} + ${x.value(slots)}`], removes: [], clauses: [] };
+}
+
+/** A lease and a claim for each delivery. `returning`: slots that the same write gives back. */
+function taken(x: Expressions, ask: Admission, returning: number): Change {
+  const lease = `${x.name('leases')}.${x.name(ask.leaseId)}`;
+  const claims = ask.wanted.map((w) => ({ path: `${x.name('claims')}.${x.name(w.claimKey)}`, value: { leaseId: ask.leaseId, shortHash: w.shortHash } }));
+  return {
+    sets: [
+      `${lease} = ${x.value(leaseValue({ slots: ask.wanted.length, expiresEpochMs: ask.expiresEpochMs }))}`,
+      ...claims.map(({ path, value }) => `${path} = ${x.value(claimValue(value))}`),
+    ],
+    removes: [],
+    clauses: [
+      `${x.name('cfg')} = ${x.value(ask.cfg)}`,
+      `${x.name('avail')} >= ${x.value(ask.wanted.length - returning)}`,
+      ...claims.map(({ path }) => `attribute_not_exists(${path})`),
+    ],
+  };
+}
+
+/** A repeat that comes late, when the claims have been reaped and the lease not yet, must not take its slots twice. */
+function unrepeated(x: Expressions, ask: Admission): Change {
+  return { sets: [], removes: [], clauses: [`attribute_not_exists(${x.name('leases')}.${x.name(ask.leaseId)})`] };
+}
+
+/** The lease goes, or stays without slots for the claims that it keeps. */
+function returned(x: Expressions, give: GiveBack): Change {
+  const lease = `${x.name('leases')}.${x.name(give.leaseId)}`;
+  const kept = give.keep.length > 0;
+  const released = give.release.map((key) => `${x.name('claims')}.${x.name(key)}`);
+  return {
+    sets: [...(kept ? [`${lease} = ${x.value(leaseValue({ slots: 0, expiresEpochMs: give.expiresEpochMs }))}`] : []), ...failureCount(x, give)],
+    removes: [...(kept ? [] : [lease]), ...released],
+    // The slots are compared, not only the lease's existence: a repeat by the SDK of a write that kept the lease would
+    // else add them twice. And each claim must still be ours: after an expiry it may be another worker's.
+    clauses: [`${lease}[0] = ${x.value(give.slots)}`, ...released.map((path) => `${path}[0] = ${x.value(give.leaseId)}`)],
+  };
 }
 
 /** Failures in a row: a success ends the row. A lease that sent nothing says nothing. */
@@ -142,14 +158,9 @@ function failureCount(x: Expressions, give: GiveBack): string[] {
   return [give.successes > 0 ? `${failures} = ${x.value(0)}` : `${failures} = ${failures} + ${x.value(give.failures)}`];
 }
 
-/** The record's half of a reap: an ambiguous attempt on exactly the record that was read, or proof that it is unchanged. */
-function recordMember(table: string, reap: ReapClaim): TransactWriteItem {
+/** The record's half of a reap: an ambiguous attempt on exactly the record that was read. */
+function ambiguousAttempt(table: string, recordKey: string, { from, to }: NonNullable<ReapClaim['ambiguous']>) {
   const x = new Expressions();
-  const key = { TableName: table, Key: marshall({ pk: reap.recordKey }) };
-  const from = reap.change.kind === 'none' ? reap.change.unchanged : reap.change.from;
-  const home = from?.state === 'waiting' ? ` AND ${x.name('home')} = ${x.value(from.home)}` : '';
-  const condition = recordCondition(x, from) + home;
-  if (reap.change.kind === 'none') return { ConditionCheck: { ...key, ConditionExpression: condition, ...x.attributes() } };
-  const update = recordUpdate(x, reap.change.to);
-  return { Update: { ...key, UpdateExpression: update, ConditionExpression: condition, ...x.attributes() } };
+  const UpdateExpression = recordUpdate(x, to);
+  return { TableName: table, Key: marshall({ pk: recordKey }), UpdateExpression, ConditionExpression: recordCondition(x, from), ...x.attributes() };
 }

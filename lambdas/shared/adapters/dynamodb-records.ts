@@ -15,10 +15,10 @@ import { cancellation, writeFailure } from './dynamodb-errors.ts';
 import { sk, toLane } from './dynamodb-lane-item.ts';
 import { attentionKey, toRecord } from './dynamodb-record-item.ts';
 import { Expressions, recordCondition, recordUpdate } from './expressions.ts';
-import { whileNotApplied } from './repeat.ts';
+import { pauseBriefly, whileNotApplied, type Pause } from './repeat.ts';
 
-/** Records in the Deliveries table (U1): strongly consistent reads, conditional writes. */
-export function createDynamoDbRecords(db: DynamoDBClient, tables: { endpoints: string; deliveries: string }): Records {
+/** Records in the Deliveries table (U1): strongly consistent reads, conditional writes. `pause` waits before a write is repeated. */
+export function createDynamoDbRecords(db: DynamoDBClient, tables: { endpoints: string; deliveries: string }, pause: Pause = pauseBriefly): Records {
   const key = (recordKey: string) => ({ TableName: tables.deliveries, Key: marshall({ pk: recordKey }) });
 
   const read: Records['read'] = async (keys) => {
@@ -56,7 +56,7 @@ export function createDynamoDbRecords(db: DynamoDBClient, tables: { endpoints: s
       } catch (error) {
         return answerOf(error, to);
       }
-    }, 'failed');
+    }, 'failed', pause);
 
   const writeUnclaimed: Records['writeUnclaimed'] = async (from, to, guard) => {
     try {
@@ -85,7 +85,7 @@ export function createDynamoDbRecords(db: DynamoDBClient, tables: { endpoints: s
           new UpdateItemCommand({
             ...key(record.recordKey),
             UpdateExpression: `SET ${x.name('phase')} = ${x.value('buried')}, ${x.name('gpk')} = ${x.value(gpk)}`,
-            ConditionExpression: recordCondition(x, { ...record, phase: 'burying' }),
+            ConditionExpression: recordCondition(x, record),
             ...x.attributes(),
             ReturnValuesOnConditionCheckFailure: 'ALL_OLD',
           }),
@@ -94,7 +94,7 @@ export function createDynamoDbRecords(db: DynamoDBClient, tables: { endpoints: s
       } catch (error) {
         return answerOf(error, { ...record, phase: 'buried' });
       }
-    }, 'failed');
+    }, 'failed', pause);
 
   const retire = async (record: DeadRecord): Promise<void> => {
     const x = new Expressions();

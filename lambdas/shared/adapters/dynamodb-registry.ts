@@ -15,7 +15,7 @@ import { toEndpoint } from './dynamodb-endpoints.ts';
 import { cancellation } from './dynamodb-errors.ts';
 import { sk, toLane } from './dynamodb-lane-item.ts';
 import { Expressions } from './expressions.ts';
-import { whileNotApplied } from './repeat.ts';
+import { pauseBriefly, whileNotApplied, type Pause } from './repeat.ts';
 
 /** An endpoint as operators see it. */
 export interface Registered {
@@ -32,7 +32,7 @@ export interface Registry {
   remove(endpointId: string): Promise<'removed' | 'absent' | 'changed'>;
 }
 
-export function createDynamoDbRegistry(db: DynamoDBClient, table: string): Registry {
+export function createDynamoDbRegistry(db: DynamoDBClient, table: string, pause: Pause = pauseBriefly): Registry {
   const key = (endpointId: string, sortKey: string) => ({ TableName: table, Key: marshall({ pk: endpointId, sk: sortKey }) });
   const item = async (endpointId: string, sortKey: string) => {
     const answer = await db.send(new GetItemCommand({ ...key(endpointId, sortKey), ConsistentRead: true }));
@@ -55,7 +55,7 @@ export function createDynamoDbRegistry(db: DynamoDBClient, table: string): Regis
         if (!(error instanceof TransactionCanceledException)) throw error;
         return cancellation(error).overall.kind;
       }
-    }, 'notApplied');
+    }, 'notApplied', pause);
     if (answer === 'written' || answer === 'refused') return answer === 'written';
     throw new Error('DynamoDB is busy with this endpoint: nothing was written; repeat the command');
   };
@@ -90,7 +90,7 @@ export function createDynamoDbRegistry(db: DynamoDBClient, table: string): Regis
       const { endpointId, maxInFlight } = endpoint.config;
       const before = await read(endpointId);
       const members = [
-        { Put: configPut(table, endpoint, before.endpoint?.version) },
+        { Put: configPut(table, endpoint) },
         { Update: { ...key(endpointId, sk.lane), ...laneUpdate(before.lane, endpoint.version, maxInFlight) } },
       ];
       return (await transact(members)) ? 'written' : 'changed';
@@ -99,17 +99,10 @@ export function createDynamoDbRegistry(db: DynamoDBClient, table: string): Regis
     async remove(endpointId) {
       const before = await read(endpointId);
       if (before.endpoint === undefined || before.lane === undefined) return 'absent';
-      const config = new Expressions();
       const lane = new Expressions();
       // The lane stays, marked: leases and claims in it are still somebody's.
       const done = await transact([
-        {
-          Delete: {
-            ...key(endpointId, sk.config),
-            ConditionExpression: `${config.name('version')} = ${config.value(before.endpoint.version)}`,
-            ...config.attributes(),
-          },
-        },
+        { Delete: key(endpointId, sk.config) },
         {
           Update: {
             ...key(endpointId, sk.lane),
@@ -124,11 +117,8 @@ export function createDynamoDbRegistry(db: DynamoDBClient, table: string): Regis
   };
 }
 
-function configPut(table: string, endpoint: Endpoint, before: string | undefined) {
-  const x = new Expressions();
-  const condition = before === undefined
-    ? `attribute_not_exists(${x.name('pk')})`
-    : `${x.name('version')} = ${x.value(before)}`;
+/** Without a condition of its own: configuration and lane only ever change together, and the lane's half has one. */
+function configPut(table: string, endpoint: Endpoint) {
   const item: { pk: string; sk: string; v: number; version: string; config: EndpointConfig; secrets: readonly string[] } = {
     pk: endpoint.config.endpointId,
     sk: sk.config,
@@ -137,12 +127,7 @@ function configPut(table: string, endpoint: Endpoint, before: string | undefined
     config: endpoint.config,
     secrets: endpoint.secrets,
   };
-  return {
-    TableName: table,
-    Item: marshall(item, { removeUndefinedValues: true }),
-    ConditionExpression: condition,
-    ...x.attributes(),
-  };
+  return { TableName: table, Item: marshall(item, { removeUndefinedValues: true }) };
 }
 
 /** The lane's half of a put: slots in flight stay counted, so only the difference in size moves `avail`. */
@@ -159,6 +144,7 @@ function laneUpdate(before: Lane | undefined, cfg: string, slots: number) {
   }
   const avail = x.name('avail');
   const sets = [set('slots', slots), set('cfg', cfg), `${avail} = ${avail} + ${x.value(slots - before.slots)}`];
+  // `slots` too: a removed lane is `removed` again after it was put and removed meanwhile, perhaps with another size.
   return {
     UpdateExpression: `SET ${sets.join(', ')}`,
     ConditionExpression: `${x.name('cfg')} = ${x.value(before.cfg)} AND ${x.name('slots')} = ${x.value(before.slots)}`,

@@ -1,10 +1,12 @@
 import type { Claim, Lane, Lease, Wanted } from '../core/lane.ts';
-import type { DeliveryRecord, WaitingRecord } from '../core/record.ts';
+import type { WaitingRecord } from '../core/record.ts';
 
 /** A lane as one worker sees it: every method is one conditional write. */
 export interface Lanes {
   /** Takes slots and claims for all of `wanted`, or none. */
   admit(ask: Admission): Promise<AdmitAnswer>;
+  /** `giveBack` of one lease and `admit` of the next, both or neither: the slots never lie idle between two waves. */
+  exchange(give: GiveBack, ask: Admission): Promise<AdmitAnswer>;
   /**
    * Returns a lease's slots. Claims in `release` are removed; where `keep` holds any, lease and claims stay, without
    * slots, until they expire.
@@ -12,11 +14,8 @@ export interface Lanes {
   giveBack(give: GiveBack): Promise<GiveBackAnswer>;
   /** Returns the slots of an expired lease, if it is still exactly `seen`. */
   reapLease(endpointId: string, leaseId: string, seen: Lease): Promise<void>;
-  /**
-   * Removes an expired claim, and in the same transaction writes `write.to` over a record that is exactly `write.from`,
-   * or checks that the record is exactly `unchanged`.
-   */
-  reapClaim(reap: ReapClaim): Promise<'reaped' | 'lost'>;
+  /** Removes a claim that the caller has seen expired, if it is still that claim. */
+  reapClaim(reap: ReapClaim): Promise<ReapAnswer>;
 }
 
 export interface Admission {
@@ -28,7 +27,8 @@ export interface Admission {
 }
 
 export type AdmitAnswer =
-  | { kind: 'granted' }
+  /** With the slots that are left, as of this write. */
+  | { kind: 'granted'; avail: number }
   /** With the item as it was; undefined where there is none. */
   | { kind: 'refused'; lane: Lane | undefined }
   /** The write may have been applied. */
@@ -55,9 +55,9 @@ export interface ReapClaim {
   readonly endpointId: string;
   readonly claimKey: string;
   readonly claim: Claim;
-  readonly nowEpochMs: number;
   readonly recordKey: string;
-  readonly change:
-    | { readonly kind: 'ambiguousAttempt'; readonly from: DeliveryRecord | undefined; readonly to: WaitingRecord }
-    | { readonly kind: 'none'; readonly unchanged: DeliveryRecord | undefined };
+  /** Written with it in one transaction, over a record that is still `from`; undefined where the owner left its verdict. */
+  readonly ambiguous: { readonly from: WaitingRecord | undefined; readonly to: WaitingRecord } | undefined;
 }
+
+export type ReapAnswer = 'reaped' | 'lost';

@@ -1,0 +1,102 @@
+/** An installation for one benchmark: the embedded AWS in this process, a consumer on loopback, and clients for both sides. */
+import { randomBytes } from 'node:crypto';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
+import { SQSClient } from '@aws-sdk/client-sqs';
+import { createDynamoDbLanes } from '../lambdas/shared/adapters/dynamodb-lanes.ts';
+import { createDynamoDbRegistry } from '../lambdas/shared/adapters/dynamodb-registry.ts';
+import { ulid } from '../lambdas/shared/core/version.ts';
+import { endpointSchema } from '../lambdas/shared/limits/endpoint-schema.ts';
+import { outputs } from '../lambdas/shared/limits/names.ts';
+import { formatSecret } from '../lambdas/shared/limits/secret.ts';
+import type { Lanes } from '../lambdas/shared/ports/index.ts';
+import { createAuthority } from '../local/authority.ts';
+import type { CallLog } from '../local/call-log.ts';
+import { type Consumer, healthy, startConsumer } from '../local/consumers.ts';
+import { startEmbeddedAws } from '../local/embedded-aws.ts';
+
+export interface InstallationOptions {
+  /** Environments of a function at once, and with them Lambda's pollers. */
+  readonly concurrency: number;
+  /** Overrides of the stage, as `cdk deploy -c stageConfig=` takes them; default: none. */
+  readonly stageConfig?: Record<string, unknown>;
+}
+
+export interface Installation {
+  /** Every call of the installation, as metered at the wire. */
+  readonly calls: CallLog;
+  /** Verifies signatures and answers 200 at once. */
+  readonly consumer: Consumer;
+  /** Sends under `callers.producer`. */
+  readonly producer: SQSClient;
+  /** These three call under `callers.operator`. */
+  readonly operator: { readonly sqs: SQSClient; readonly db: DynamoDBClient; readonly lanes: Lanes };
+  /** Output of the stack, by its name in limits/names.ts. @throws Error if the stack has none of this name. */
+  readonly output: (key: string) => string;
+  /** Registers an endpoint at the consumer. @returns the version that its lane serves. */
+  readonly register: (endpointId: string, settings?: Record<string, unknown>) => Promise<string>;
+}
+
+/** Names under which a benchmark calls; `cloudformation` is the embedded AWS creating its resources. */
+export const callers = { producer: 'producer', operator: 'operator', deployment: 'cloudformation' } as const;
+
+/** Starts an installation, fresh and in the system's temporary folder, and takes it away again however the work ends. */
+export async function withInstallation<T>(options: InstallationOptions, work: (installation: Installation) => Promise<T>): Promise<T> {
+  const stateDir = mkdtempSync(path.join(tmpdir(), 'sluice-bench-'));
+  const removeStateDir = () => rmSync(stateDir, { recursive: true, force: true });
+  // Ctrl-C leaves no folder behind either; the functions' processes end with this one.
+  process.once('exit', removeStateDir);
+  try {
+    return await run(stateDir, options, work);
+  } finally {
+    process.off('exit', removeStateDir);
+    removeStateDir();
+  }
+}
+
+async function run<T>(stateDir: string, options: InstallationOptions, work: (installation: Installation) => Promise<T>): Promise<T> {
+  const authority = await createAuthority(path.join(stateDir, 'ca.pem'));
+  const embedded = await startEmbeddedAws({ stateDir, caFile: authority.caFile, ...options });
+  const consumer = await startConsumer(authority, healthy);
+  const { endpoint, region, outputs: values } = embedded.localFile;
+  const as = (accessKeyId: string) => ({ endpoint, region, credentials: { accessKeyId, secretAccessKey: 'local' } });
+  const producer = new SQSClient(as(callers.producer));
+  const sqs = new SQSClient(as(callers.operator));
+  const db = new DynamoDBClient(as(callers.operator));
+  const output = (key: string): string => {
+    const value = values[key];
+    if (value === undefined) throw new Error(`the stack has no output ${key}`);
+    return value;
+  };
+  const tables = { endpoints: output(outputs.endpointsTable), deliveries: output(outputs.deliveriesTable) };
+  try {
+    return await work({
+      calls: embedded.wire.calls,
+      consumer,
+      producer,
+      operator: { sqs, db, lanes: createDynamoDbLanes(db, tables) },
+      output,
+      register: registration(db, tables.endpoints, consumer),
+    });
+  } finally {
+    for (const client of [producer, sqs, db]) client.destroy();
+    await consumer.close();
+    await embedded.stop();
+  }
+}
+
+/** One secret for all endpoints: they share the consumer, which knows one. */
+function registration(db: DynamoDBClient, table: string, consumer: Consumer): Installation['register'] {
+  const registry = createDynamoDbRegistry(db, table);
+  const secret = formatSecret(randomBytes(32));
+  consumer.trust(secret);
+  return async (endpointId, settings = {}) => {
+    const version = ulid(Date.now(), randomBytes(10));
+    const config = endpointSchema.parse({ endpointId, url: consumer.url, ...settings });
+    const answer = await registry.put({ config, version, secrets: [secret] });
+    if (answer !== 'written') throw new Error(`endpoint ${endpointId}: ${answer}`);
+    return version;
+  };
+}

@@ -1,0 +1,13 @@
+import type { Bench } from './bench.ts';
+
+export interface Entry {
+  /** One line for the help. */
+  readonly summary: string;
+  /** Loaded only to be run: help and usage errors answer at once. */
+  readonly load: () => Promise<{ readonly bench: Bench }>;
+}
+
+/** Every benchmark by its name: a file in this folder and a line here. */
+export const benches: Readonly<Record<string, Entry>> = {
+  cost: { summary: 'capacity units, requests and dollars of a delivered event, metered at the wire', load: () => import('./cost.ts') },
+};

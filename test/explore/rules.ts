@@ -1,0 +1,155 @@
+/** What must hold in every state that the explorer reaches, and over every write. Each answer is a sentence, or nothing. */
+import { unmarshall } from '@aws-sdk/util-dynamodb';
+import type { AttributeValue } from '@aws-sdk/client-dynamodb';
+import { toLane } from '../../lambdas/shared/adapters/dynamodb-lane-item.ts';
+import { toRecord } from '../../lambdas/shared/adapters/dynamodb-record-item.ts';
+import type { Lane } from '../../lambdas/shared/core/lane.ts';
+import { assertTransition, type DeliveryRecord } from '../../lambdas/shared/core/record.ts';
+import type { Item } from '../../local/types/dynalite.d.ts';
+import type { Items } from './memory-dynamodb.ts';
+
+/** A request that reached the consumer. */
+export interface Post {
+  readonly recordKey: string;
+  readonly leaseId: string;
+  readonly generation: number;
+  readonly outcome: string;
+}
+
+/** A verdict that a record was given. */
+export interface Verdict {
+  readonly recordKey: string;
+  readonly leaseId: string;
+  readonly kind: 'settled' | 'reaped';
+}
+
+const lanes = new WeakMap<Item, Lane>();
+const records = new WeakMap<Item, DeliveryRecord>();
+const plain = (item: Item) => unmarshall(item as unknown as Record<string, AttributeValue>);
+
+export function laneIn(items: Items, key: string): Lane | undefined {
+  return cached(lanes, items.get(key), (item) => toLane(plain(item)));
+}
+
+export function recordIn(items: Items, key: string): DeliveryRecord | undefined {
+  return cached(records, items.get(key), (item) => toRecord(plain(item)));
+}
+
+function cached<T>(known: WeakMap<Item, T>, item: Item | undefined, read: (item: Item) => T): T | undefined {
+  if (item === undefined) return undefined;
+  const found = known.get(item) ?? read(item);
+  known.set(item, found);
+  return found;
+}
+
+const sortKeyOf = (item: Item) => item['sk']?.['S'];
+
+/** What a write broke, and the verdicts that it gave. */
+export interface Written {
+  readonly problems: readonly string[];
+  readonly verdicts: readonly Verdict[];
+}
+
+export function checkWrite(before: Items, after: Items, copied: readonly string[]): Written {
+  const problems: string[] = [];
+  const verdicts: Verdict[] = [];
+  for (const [key, item] of after) {
+    if (before.get(key) === item) continue;
+    if (sortKeyOf(item) === 'lane') problems.push(...checkLane(laneIn(before, key), laneIn(after, key) as Lane));
+    if (sortKeyOf(item) === undefined) {
+      const change = checkRecord(recordIn(before, key), recordIn(after, key) as DeliveryRecord, after, copied);
+      problems.push(...change.problems);
+      verdicts.push(...change.verdicts);
+    }
+  }
+  return { problems, verdicts };
+}
+
+function checkLane(before: Lane | undefined, lane: Lane): string[] {
+  const leased = [...lane.leases.values()].reduce((sum, l) => sum + l.slots, 0);
+  const problems: string[] = [];
+  if (lane.avail + leased !== lane.slots) problems.push(`avail ${lane.avail} + leased ${leased} is not slots ${lane.slots}`);
+  if (before !== undefined && lane.avail < 0 && lane.avail < before.avail && lane.slots >= before.slots) problems.push(`more in flight than the lane allows: avail ${lane.avail}`);
+  for (const [key, claim] of before?.claims ?? []) {
+    const now = lane.claims.get(key);
+    if (now !== undefined && now.leaseId !== claim.leaseId) problems.push(`claim ${key} went from lease ${claim.leaseId} to ${now.leaseId} without being free`);
+  }
+  return problems;
+}
+
+function checkRecord(before: DeliveryRecord | undefined, after: DeliveryRecord, items: Items, copied: readonly string[]): Written {
+  const problems: string[] = [];
+  const verdicts: Verdict[] = [];
+  try {
+    // Repeats change nothing; anything else must be in the table.
+    if (JSON.stringify(before) !== JSON.stringify(after)) assertTransition(before, after);
+  } catch (error) {
+    problems.push((error as Error).message);
+  }
+  const kept = before?.history ?? [];
+  if (JSON.stringify(after.history.slice(0, kept.length)) !== JSON.stringify(kept)) problems.push('a verdict in the history was overwritten');
+  const counted = after.attempt - (before?.attempt ?? 0);
+  if (counted === 1 && after.lastLease !== undefined) verdicts.push({ recordKey: after.recordKey, ...after.lastLease });
+  if (after.state === 'dead') problems.push(...checkDead(before, after, items, copied));
+  return { problems, verdicts };
+}
+
+function checkDead(before: DeliveryRecord | undefined, after: Extract<DeliveryRecord, { state: 'dead' }>, items: Items, copied: readonly string[]): string[] {
+  const isNew = before?.state !== 'dead' || before.generation !== after.generation;
+  if (after.phase === 'buried' && !copied.includes(copyName(after))) return ['marked buried before the dead-letter queue had its copy'];
+  if (!isNew) return [];
+  const config = [...items.values()].filter((item) => sortKeyOf(item) === 'config').map(plain).find((item) => item['pk'] === after.endpointId);
+  const status = (config?.['config'] as { status?: string } | undefined)?.status;
+  if (after.reason === 'unknown-endpoint' && config !== undefined) return ['dead as unknown although the endpoint exists'];
+  if (after.reason === 'disabled' && status !== 'disabled') return [`dead as disabled although the endpoint is ${status ?? 'gone'}`];
+  return [];
+}
+
+/** Name of a dead letter's copy. */
+export function copyName(record: { readonly recordKey: string; readonly generation: number }): string {
+  return `${record.recordKey}@${record.generation}`;
+}
+
+export interface PostContext {
+  readonly lane: Lane | undefined;
+  readonly record: DeliveryRecord | undefined;
+  readonly claimKey: string;
+  readonly recordKey: string;
+  /** Prefix of the sender's lease ids. */
+  readonly sender: string;
+  /** Version of the configuration that it sends by, and the one that its admission found. */
+  readonly version: string;
+  readonly admittedVersion: string;
+  readonly attempt: number;
+  readonly saysDuplicate: boolean;
+  readonly nowEpochMs: number;
+}
+
+/** What is wrong with a request about to be made, given all that were made before. */
+export function checkPost(at: PostContext, posts: readonly Post[], verdicts: readonly Verdict[]): { problems: string[]; leaseId: string; generation: number } {
+  const { lane, record } = at;
+  const problems: string[] = [];
+  const leaseId = lane?.claims.get(at.claimKey)?.leaseId ?? '';
+  if (!leaseId.startsWith(at.sender)) problems.push(`POST without a claim: it is held by ${leaseId === '' ? 'nobody' : leaseId}`);
+  else if ((lane?.leases.get(leaseId)?.slots ?? 0) < 1) problems.push('POST without a slot');
+  if (record !== undefined && record.state !== 'waiting') problems.push(`POST of a delivery that is ${record.state}`);
+  if (record?.state === 'waiting' && record.dueEpochMs > at.nowEpochMs) problems.push('POST before it was due');
+  if (at.attempt !== (record?.attempt ?? 0) + 1) problems.push(`POST as attempt ${at.attempt} on a record with ${record?.attempt ?? 0}`);
+  if (at.saysDuplicate !== (record?.ambiguous ?? 0) > 0) problems.push('the mark of a possible duplicate is wrong');
+  if (at.version !== at.admittedVersion) problems.push(`POST by configuration ${at.version}, admitted under ${at.admittedVersion}`);
+  for (const post of posts.filter((p) => p.recordKey === at.recordKey)) {
+    const verdict = verdicts.find((v) => v.recordKey === at.recordKey && v.leaseId === post.leaseId);
+    if (verdict === undefined) problems.push(`POST while an earlier one, of ${post.leaseId}, has no verdict`);
+    else if (post.outcome === 'ok' && verdict.kind === 'settled' && post.generation === (record?.generation ?? 0)) problems.push('POST after a recorded 2xx');
+  }
+  return { problems, leaseId, generation: record?.generation ?? 0 };
+}
+
+/**
+ * One verdict for each request. A lease that sent nothing may be reaped twice: an admission that comes after its clean-up
+ * takes the claim again, with an expiry that is long past.
+ */
+export function checkVerdicts(all: readonly Verdict[], added: readonly Verdict[], posts: readonly Post[]): string[] {
+  const isOf = (v: Verdict) => (o: { readonly recordKey: string; readonly leaseId: string }) => o.recordKey === v.recordKey && o.leaseId === v.leaseId;
+  return added.filter((v) => all.some(isOf(v)) && posts.some(isOf(v))).map((v) => `two verdicts for lease ${v.leaseId}`);
+}

@@ -1,0 +1,162 @@
+/** A small world for the explorer: an endpoint, messages, what may go wrong, and what operators do meanwhile. */
+import { ConditionalCheckFailedException, TransactionCanceledException, type CancellationReason, type DynamoDBClient } from '@aws-sdk/client-dynamodb';
+import { createDynamoDbRegistry, type Registry } from '../../lambdas/shared/adapters/dynamodb-registry.ts';
+import { hashOf, recordKeyOf, syntheticKeysOf } from '../../lambdas/shared/core/keys.ts';
+import type { DeliveryRecord } from '../../lambdas/shared/core/record.ts';
+import type { Endpoint, ReceivedMessage } from '../../lambdas/shared/ports/index.ts';
+import type { JsonObject } from '../../local/emulator.ts';
+import { bodyOf, namesOf, payloadText, t0EpochMs } from '../support/builders.ts';
+import type { Answered, MemoryDynamoDb } from './memory-dynamodb.ts';
+import { Programs, tables, type HttpOutcome } from './program.ts';
+import { copyName } from './rules.ts';
+
+export type NamedOutcome = HttpOutcome & { readonly name: string };
+
+/** What the consumer may do with a request. */
+export const outcomes = {
+  ok: { name: 'ok', kind: 'answered', status: 200, bodyExcerpt: '', durationMs: 0 },
+  busy: { name: '503', kind: 'answered', status: 503, bodyExcerpt: '', durationMs: 0 },
+  rejected: { name: '422', kind: 'answered', status: 422, bodyExcerpt: '', durationMs: 0 },
+  ambiguous: { name: 'no answer', kind: 'ambiguous', phase: 'headers', cause: 'timeout', durationMs: 0 },
+  unsent: { name: 'no connection', kind: 'unsent', phase: 'connect', cause: 'ECONNREFUSED', durationMs: 0 },
+} as const satisfies Record<string, NamedOutcome>;
+
+export interface MessageSpec {
+  readonly name: string;
+  readonly eventId: string;
+  readonly payload?: string;
+  readonly resend?: number;
+  /** As a redrive of the dead letter of this generation. */
+  readonly generation?: number;
+  /** A text that is no message. */
+  readonly body?: string;
+}
+
+export interface WorldSpec {
+  readonly name: string;
+  readonly about: string;
+  readonly endpoint: Endpoint;
+  /** False where no worker has the endpoint in its cache. */
+  readonly cached?: boolean;
+  readonly messages: readonly MessageSpec[];
+  /** Those that are in the queue from the start, by name; all but redrives and probes unless it is given. */
+  readonly queued?: readonly string[];
+  /** Sets of messages that one worker may receive together; each by itself unless it is given. */
+  readonly batches?: readonly (readonly string[])[];
+  readonly outcomes: readonly NamedOutcome[];
+  readonly limits: { readonly receives: number; readonly crashes: number; readonly failures: number; readonly epochs: number };
+  readonly commands?: Readonly<Record<string, (registry: Registry) => Promise<unknown>>>;
+  readonly prepare?: (world: World, db: DynamoDBClient, registry: Registry) => Promise<void>;
+  /** Copies that are in the dead-letter queue from the start. */
+  readonly copies?: (world: World) => readonly string[];
+  /** Message by message: the dead letter whose copy becomes it when an operator redrives. */
+  readonly redrives?: Readonly<Record<string, { readonly eventId: string; readonly generation: number }>>;
+  /** Sent when all is over: a lane that is whole delivers them. */
+  readonly probes?: readonly string[];
+}
+
+export class World {
+  readonly spec: WorldSpec;
+  readonly programs: Programs;
+  /** Answers that its programs were given, by content. */
+  readonly answers = new Map<string, Answered>();
+  readonly names: readonly string[];
+  readonly queued: readonly number[];
+  readonly batches: readonly (readonly number[])[];
+  readonly probes: readonly number[];
+  readonly redrives: readonly { readonly name: string; readonly copy: string; readonly message: number }[];
+  readonly #messages: readonly ReceivedMessage[];
+
+  constructor(spec: WorldSpec) {
+    this.spec = spec;
+    this.programs = new Programs({ cached: spec.cached === false ? undefined : spec.endpoint, commands: spec.commands ?? {} });
+    this.names = spec.messages.map((m) => m.name);
+    const all = (names: readonly string[]) => names.map((name) => this.names.indexOf(name));
+    const later = [...(spec.probes ?? []), ...Object.keys(spec.redrives ?? {})];
+    this.queued = all(spec.queued ?? this.names.filter((name) => !later.includes(name)));
+    this.batches = (spec.batches ?? this.names.filter((name) => !(spec.probes ?? []).includes(name)).map((name) => [name])).map(all);
+    this.probes = all(spec.probes ?? []);
+    this.redrives = Object.entries(spec.redrives ?? {}).map(([message, { eventId, generation }]) => ({
+      name: `an operator redrives ${message}`, message: this.names.indexOf(message),
+      copy: copyName({ recordKey: this.#recordKey(eventId), generation }),
+    }));
+    this.#messages = spec.messages.map((m, i): ReceivedMessage => ({
+      messageId: `m${i}`, receiptHandle: `r${i}`, receiveCount: 1, sentEpochMs: t0EpochMs, deadLetterGeneration: m.generation,
+      body: m.body ?? bodyOf({ eventId: m.eventId, ...(m.payload === undefined ? {} : { payload: m.payload }), ...(m.resend === undefined ? {} : { resend: m.resend }) }),
+    }));
+  }
+
+  get limits() {
+    return this.spec.limits;
+  }
+
+  get outcomes() {
+    return this.spec.outcomes;
+  }
+
+  get commands() {
+    return this.spec.commands ?? {};
+  }
+
+  get copies(): readonly string[] {
+    return this.spec.copies?.(this) ?? [];
+  }
+
+  get endpointId(): string {
+    return this.spec.endpoint.config.endpointId;
+  }
+
+  message(index: number): ReceivedMessage {
+    const found = this.#messages[index];
+    if (found === undefined) throw new Error(`no message ${index}`);
+    return found;
+  }
+
+  keysOf(eventId: string) {
+    return namesOf({ endpointId: this.endpointId, eventId });
+  }
+
+  async prepare(memory: MemoryDynamoDb): Promise<void> {
+    const db = clientOn(memory);
+    const registry = createDynamoDbRegistry(db, tables.endpoints);
+    if (this.spec.cached !== false) await registry.put(this.spec.endpoint);
+    await this.spec.prepare?.(this, db, registry);
+  }
+
+  /** Messages that nobody has any more, and whose record has not come to its end. */
+  lost(queue: readonly number[], dlq: readonly string[], recordOf: (recordKey: string) => DeliveryRecord | undefined): string[] {
+    const isThere = (message: MessageSpec) => queue.some((m) => this.spec.messages[m]?.eventId === message.eventId && this.spec.messages[m]?.payload === message.payload);
+    const everQueued = (i: number) => this.queued.includes(i) || queue.includes(i);
+    return this.spec.messages.flatMap((message, i) => {
+      if (!everQueued(i) || isThere(message)) return [];
+      const keys = [this.#recordKey(message.eventId), ...syntheticKeysOf(this.endpointId, this.message(i).body)];
+      const hash = hashOf(Buffer.from(message.payload ?? payloadText));
+      const homes = keys.map(recordOf).filter((record) => record !== undefined && (message.body !== undefined || record.payloadHash === hash || record.recordKey.includes('!')));
+      return homes.some((record) => isHome(record, dlq, queue, this.spec.messages)) ? [] : [`lost: ${message.name} is nowhere (${homes.map((r) => (r?.state === 'dead' ? r.phase : r?.state)).join() || 'no record'})`];
+    });
+  }
+
+  #recordKey(eventId: string): string {
+    return recordKeyOf(this.endpointId, this.keysOf(eventId).claimKey);
+  }
+}
+
+function isHome(record: DeliveryRecord | undefined, dlq: readonly string[], queue: readonly number[], messages: readonly MessageSpec[]): boolean {
+  if (record?.state === 'delivered') return true;
+  if (record?.state !== 'dead' || record.phase !== 'buried') return false;
+  return dlq.includes(copyName(record)) || queue.some((m) => messages[m]?.generation === record.generation && messages[m]?.eventId === record.eventId);
+}
+
+/** A client that answers at once, to prepare a world by the product's own adapters. */
+function clientOn(memory: MemoryDynamoDb): DynamoDBClient {
+  const send = async (command: { constructor: { name: string }; input: JsonObject }) => {
+    const answer = await memory.call(command.constructor.name.replace(/Command$/, ''), command.input);
+    if (answer.kind === 'ok') return answer.body;
+    const common = { message: answer.code, $metadata: { attempts: 1 } };
+    if (answer.code === 'TransactionCanceledException') {
+      throw new TransactionCanceledException({ ...common, CancellationReasons: answer.body['CancellationReasons'] as CancellationReason[] });
+    }
+    throw new ConditionalCheckFailedException(common);
+  };
+  return { send } as unknown as DynamoDBClient;
+}

@@ -1,0 +1,175 @@
+/** The worlds that are explored whole. Each is as small as it can be and still lets its clauses fail. */
+import { dead } from '../../lambdas/shared/core/decide.ts';
+import { createDynamoDbRecords } from '../../lambdas/shared/adapters/dynamodb-records.ts';
+import { syntheticKeyOf } from '../../lambdas/shared/core/keys.ts';
+import { deliveredOf, endpointOf, waitingOf } from '../support/builders.ts';
+import { tables } from './program.ts';
+import { copyName } from './rules.ts';
+import { outcomes, World, type WorldSpec } from './world.ts';
+
+const { ok, busy, ambiguous, rejected } = outcomes;
+const retry = { baseS: 1, factor: 1, attempts: 12 };
+const endpoint = (maxInFlight = 1, more: Readonly<Record<string, unknown>> = {}, version = 'V1') => endpointOf({ maxInFlight, retry, ...more }, version);
+const probe = { name: 'probe', eventId: 'probe' };
+
+const specs: readonly WorldSpec[] = [
+  {
+    name: 'one-key',
+    about: 'one event in a lane of one, received by two workers at a time, with one death and one failed write',
+    endpoint: endpoint(),
+    messages: [{ name: 'm1', eventId: 'a' }, probe],
+    probes: ['probe'],
+    outcomes: [ok, busy, ambiguous],
+    limits: { receives: 3, crashes: 1, failures: 1, epochs: 2 },
+  },
+  {
+    name: 'two-keys',
+    about: 'two events in a lane of one, received apart or together: the room, and the exchange between two waves',
+    endpoint: endpoint(),
+    messages: [{ name: 'a', eventId: 'a' }, { name: 'b', eventId: 'b' }, probe],
+    batches: [['a'], ['b'], ['a', 'b']],
+    probes: ['probe'],
+    outcomes: [ok],
+    limits: { receives: 2, crashes: 1, failures: 1, epochs: 1 },
+  },
+  {
+    name: 'wide',
+    about: 'one event in a lane of two: an admission that comes late finds room',
+    endpoint: endpoint(2),
+    messages: [{ name: 'm1', eventId: 'a' }],
+    outcomes: [ok],
+    limits: { receives: 2, crashes: 1, failures: 1, epochs: 1 },
+  },
+  {
+    name: 'waves',
+    about: 'a batch of four in a lane of two, while others take and return the room beside it',
+    endpoint: endpoint(2),
+    messages: ['a', 'b', 'c', 'd', 'x', 'y'].map((name) => ({ name, eventId: name })),
+    batches: [['a', 'b', 'c', 'd'], ['x'], ['y']],
+    outcomes: [ok],
+    limits: { receives: 3, crashes: 0, failures: 0, epochs: 0 },
+  },
+  {
+    name: 'shrinking',
+    about: 'a batch of three in a lane of two that is made a lane of one under it',
+    endpoint: endpoint(2),
+    messages: ['a', 'b', 'c'].map((name) => ({ name, eventId: name })),
+    batches: [['a', 'b', 'c'], ['a']],
+    commands: { 'put a lane of one': (registry) => registry.put(endpoint(1, {}, 'V2')) },
+    outcomes: [ok],
+    limits: { receives: 2, crashes: 0, failures: 0, epochs: 0 },
+  },
+  {
+    name: 'settings',
+    about: 'the endpoint is given another configuration and removed while events are under way',
+    endpoint: endpoint(),
+    messages: [{ name: 'm1', eventId: 'a' }, { name: 'm2', eventId: 'b' }],
+    batches: [['m1'], ['m1', 'm2']],
+    commands: { 'put a lane of two': (registry) => registry.put(endpoint(2, {}, 'V2')), remove: (registry) => registry.remove('acme') },
+    outcomes: [ok],
+    limits: { receives: 2, crashes: 0, failures: 0, epochs: 0 },
+  },
+  {
+    name: 'operators',
+    about: 'two operators write the same endpoint, which was removed before',
+    endpoint: endpoint(1),
+    messages: [{ name: 'm1', eventId: 'a' }],
+    prepare: async (_world, _db, registry) => void (await registry.remove('acme')),
+    commands: {
+      'put a lane of three': (registry) => registry.put(endpoint(3, {}, 'V3')),
+      'put a lane of five': (registry) => registry.put(endpoint(5, {}, 'V5')),
+      remove: (registry) => registry.remove('acme'),
+    },
+    outcomes: [ok],
+    limits: { receives: 0, crashes: 0, failures: 0, epochs: 0 },
+  },
+  {
+    name: 'newcomers',
+    about: 'two operators register the same new endpoint while an event for it is there',
+    endpoint: endpoint(1),
+    cached: false,
+    messages: [{ name: 'm1', eventId: 'a' }],
+    commands: { 'put V1': (registry) => registry.put(endpoint(1)), 'put V2': (registry) => registry.put(endpoint(2, {}, 'V2')) },
+    outcomes: [ok],
+    limits: { receives: 2, crashes: 0, failures: 1, epochs: 0 },
+  },
+  {
+    name: 'disabled',
+    about: 'the endpoint is disabled and enabled again while copies of an event are received',
+    endpoint: endpoint(),
+    messages: [{ name: 'm1', eventId: 'a' }],
+    commands: {
+      disable: (registry) => registry.put(endpoint(1, { status: 'disabled' }, 'V2')),
+      enable: (registry) => registry.put(endpoint(1, {}, 'V3')),
+    },
+    outcomes: [ok],
+    limits: { receives: 3, crashes: 1, failures: 0, epochs: 1 },
+  },
+  {
+    name: 'removed',
+    about: 'the endpoint is removed and registered again while copies of an event are received',
+    endpoint: endpoint(),
+    messages: [{ name: 'm1', eventId: 'a' }],
+    commands: { remove: (registry) => registry.remove('acme'), 'register again': (registry) => registry.put(endpoint(1, {}, 'V3')) },
+    outcomes: [ok],
+    limits: { receives: 3, crashes: 1, failures: 0, epochs: 1 },
+  },
+  {
+    name: 'rejected',
+    about: 'the consumer rejects, the delivery is buried, and an operator redrives its copy',
+    endpoint: endpoint(),
+    messages: [{ name: 'm1', eventId: 'a' }, { name: 'the redrive', eventId: 'a', generation: 0 }],
+    redrives: { 'the redrive': { eventId: 'a', generation: 0 } },
+    outcomes: [ok, rejected],
+    limits: { receives: 3, crashes: 1, failures: 1, epochs: 1 },
+  },
+  {
+    name: 'resend',
+    about: 'a delivered event is asked for again, twice',
+    endpoint: endpoint(),
+    messages: [{ name: 'resend 1', eventId: 'a', resend: 1 }, { name: 'resend 2', eventId: 'a', resend: 2 }],
+    prepare: async (_world, db) => void (await createDynamoDbRecords(db, tables).write(undefined, deliveredOf({}, { eventId: 'a' }))),
+    outcomes: [ok, ambiguous],
+    limits: { receives: 3, crashes: 1, failures: 0, epochs: 1 },
+  },
+  {
+    name: 'conflict',
+    about: 'the same event id comes with two payloads',
+    endpoint: endpoint(),
+    messages: [{ name: 'm1', eventId: 'a' }, { name: 'another payload', eventId: 'a', payload: '{"amount":2}' }],
+    outcomes: [ok, ambiguous],
+    limits: { receives: 3, crashes: 1, failures: 0, epochs: 1 },
+  },
+  {
+    name: 'aged',
+    about: 'two events pass their age while the lane has room for one',
+    endpoint: endpoint(1, { retry: { ...retry, maxAgeS: 600 } }),
+    messages: [{ name: 'a', eventId: 'a' }, { name: 'b', eventId: 'b' }],
+    outcomes: [ok],
+    limits: { receives: 3, crashes: 1, failures: 0, epochs: 1 },
+  },
+  {
+    name: 'taken-up',
+    about: 'a body that an older parser refused is redriven, and is a message now',
+    endpoint: endpoint(),
+    messages: [{ name: 'the redrive', eventId: 'a', generation: 0 }],
+    queued: ['the redrive'],
+    prepare: async (world, db) => {
+      const burying = malformed(world);
+      const records = createDynamoDbRecords(db, tables);
+      await records.write(undefined, burying);
+      await records.markBuried(burying);
+    },
+    copies: (world) => [copyName(malformed(world))],
+    outcomes: [ok],
+    limits: { receives: 3, crashes: 1, failures: 1, epochs: 1 },
+  },
+];
+
+function malformed(world: World) {
+  const recordKey = syntheticKeyOf(world.endpointId, 'malformed', world.message(0).body);
+  return dead({ ...waitingOf(), recordKey }, 'malformed', 'an older parser said so');
+}
+
+export const worldNames = specs.map((spec) => spec.name);
+export const worlds = (): World[] => specs.map((spec) => new World(spec));
