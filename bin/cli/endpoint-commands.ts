@@ -81,7 +81,7 @@ async function put(target: Target, out: Output, id: string, options: PutOptions)
   const secrets = made !== undefined ? [made] : imported.length > 0 ? parseSecrets(imported) : (before?.endpoint.secrets ?? []);
   out.note(`Target: ${target.name}`);
   const version = ulid(Date.now(), randomBytes(10));
-  if ((await registry.put({ config, version, secrets })) === 'changed') {
+  if ((await registry.put({ config, version, secrets }, before?.endpoint.version ?? null)) === 'changed') {
     throw failure(`Endpoint ${id} was changed by somebody else meanwhile; nothing was written. Repeat the command.`);
   }
   const changed = before === undefined ? [] : changedFields(before.endpoint.config, config);

@@ -43,6 +43,19 @@ describe('put', () => {
     expect(await lane.lane()).toMatchObject({ slots: 3, avail: 2 });
   });
 
+  it('made from a version that is no longer there writes nothing', async () => {
+    const { registry } = subject.world;
+    expect(await registry.put(endpoint(3, 'V1'), 'V0')).toBe('changed');
+    expect(await registry.put(endpoint(3, 'V1'), null)).toBe('written');
+    expect(await registry.put(endpoint(4, 'V2'), null)).toBe('changed');
+    expect(await registry.put(endpoint(4, 'V2'), 'V1')).toBe('written');
+    expect(await registry.put(endpoint(5, 'V3'), 'V1')).toBe('changed');
+    await subject.world.remove(lane.endpointId);
+    expect(await registry.put(endpoint(5, 'V3'), 'V2')).toBe('changed');
+    expect(await registry.get(lane.endpointId)).toBeUndefined();
+    expect(await registry.put(endpoint(5, 'V3'), null)).toBe('written');
+  });
+
   it('loses to somebody who wrote between its read and its write', async () => {
     await subject.world.put(endpoint(3, 'V1'));
     const answers = await Promise.all(['V2', 'V3', 'V4'].map((version) => subject.world.registry.put(endpoint(4, version))));

@@ -55,8 +55,6 @@ describe('admit', () => {
     ['no request arrived', ['dropped', 'dropped', 'dropped']],
     ['the repeats were throttled', ['lost', 'throttled', 'throttled']],
     ['only the last was throttled', ['dropped', 'lost', 'throttled']],
-    // The SDK tells only of its last attempt: three throttles look like a lost answer and two throttles.
-    ['all were throttled', ['throttled', 'throttled', 'throttled']],
   ])('is unsure where %s, and can be taken back', async (_why, fates) => {
     expect(await admit(...fates)).toEqual({ kind: 'unsure' });
     await lane.lane();
@@ -69,6 +67,14 @@ describe('admit', () => {
     const once = subject.worldOn(subject.connect({ requestHandler: handler, maxAttempts: 1 }));
     handler.next(fate);
     expect(await once.lanes.admit(lane.ask(['a']))).toEqual({ kind: 'throttled' });
+    expect(await lane.lane()).toMatchObject({ avail: 8 });
+  });
+
+  it.each<[string, Fate[]]>([
+    ['throttles', ['throttled', 'throttled', 'throttled']],
+    ['conflicts with a transaction, and a throttle', ['conflict', 'throttled', 'conflict']],
+  ])('all of whose attempts met %s was certainly not applied', async (_why, fates) => {
+    expect(await admit(...fates)).toEqual({ kind: 'throttled' });
     expect(await lane.lane()).toMatchObject({ avail: 8 });
   });
 

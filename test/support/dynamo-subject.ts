@@ -5,6 +5,7 @@ import { startDynamoDb } from '../../local/dynamodb.ts';
 import { startScheduler } from '../../local/scheduler.ts';
 import { startSqs } from '../../local/sqs.ts';
 import { startWire } from '../../local/wire.ts';
+import { notingAttempts } from '../../lambdas/shared/adapters/attempts.ts';
 import { toLane } from '../../lambdas/shared/adapters/dynamodb-lane-item.ts';
 import { createDynamoDbLanes } from '../../lambdas/shared/adapters/dynamodb-lanes.ts';
 import { createDynamoDbRecords } from '../../lambdas/shared/adapters/dynamodb-records.ts';
@@ -32,9 +33,9 @@ export async function startDynamoSubject(): Promise<DynamoSubject> {
   const wire = await startWire({ dynamodb, sqs, scheduler, clock: { nowMs: () => Date.now() } });
   const clients: Client[] = [];
   const connect: DynamoSubject['connect'] = (more = {}) => {
-    const client = new DynamoDBClient({
+    const client = notingAttempts(new DynamoDBClient({
       endpoint: wire.endpoint, region: 'eu-west-1', credentials: { accessKeyId: 'test', secretAccessKey: 'test' }, maxAttempts: 3, ...more,
-    });
+    }));
     clients.push(client);
     return client;
   };

@@ -2,6 +2,7 @@ import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { SQSClient } from '@aws-sdk/client-sqs';
 import type { awsCallLimits } from '../core/budgets.ts';
 import { awsCalls } from '../limits/numbers.ts';
+import { notingAttempts } from './attempts.ts';
 
 type CallLimits = ReturnType<typeof awsCallLimits>;
 
@@ -21,7 +22,7 @@ function settings(limits: CallLimits) {
 
 /** Region, credentials and endpoint come from the environment, as for any AWS SDK. */
 export function createDynamoDb(limits: CallLimits): DynamoDBClient {
-  return new DynamoDBClient(settings(limits));
+  return notingAttempts(new DynamoDBClient(settings(limits)));
 }
 
 export function createSqs(limits: CallLimits): SQSClient {

@@ -4,6 +4,7 @@ import {
   type AttributeValue,
 } from '@aws-sdk/client-dynamodb';
 import { unmarshall } from '@aws-sdk/util-dynamodb';
+import { attemptsOf } from './attempts.ts';
 
 type Item = Record<string, unknown>;
 
@@ -27,15 +28,16 @@ const throttles = new Set([
 const bugs = new Set(['ValidationException', 'ResourceNotFoundException', 'AccessDeniedException', 'IdempotentParameterMismatchException']);
 
 /**
- * Sorts an error of a single conditional write. A throttle is only certain to have changed nothing if it answered the
- * SDK's first attempt: an earlier attempt may have been applied and lost its answer. Bugs are thrown again.
+ * Sorts an error of a single conditional write. It is certain to have changed nothing if every attempt that the SDK made of
+ * it was throttled: any other may have been applied and lost its answer. Bugs are thrown again.
  */
 export function writeFailure(error: unknown): WriteFailure {
   if (error instanceof ConditionalCheckFailedException) return { kind: 'refused', item: plain(error.Item) };
   if (error instanceof TransactionCanceledException) return cancellation(error).overall;
-  const { name, attempts } = describe(error);
-  if (bugs.has(name)) throw error;
-  return throttles.has(name) && attempts <= 1 ? { kind: 'notApplied', cause: name } : { kind: 'unsure', cause: name };
+  if (!(error instanceof Error)) return { kind: 'unsure', cause: typeof error };
+  if (bugs.has(error.name)) throw error;
+  const isThrottled = attemptsOf(error).every((name) => throttles.has(name));
+  return { kind: isThrottled ? 'notApplied' : 'unsure', cause: error.name };
 }
 
 /** Sorts a cancelled transaction, and gives the item of each member whose condition was false. */
@@ -47,12 +49,6 @@ export function cancellation(error: TransactionCanceledException): { overall: Wr
   if (reasons.some((reason) => reason.Code === 'ValidationError')) throw error;
   const codes = reasons.map((reason) => reason.Code ?? 'None').join(',');
   return { overall: { kind: 'notApplied', cause: codes }, items };
-}
-
-function describe(error: unknown): { name: string; attempts: number } {
-  if (!(error instanceof Error)) return { name: typeof error, attempts: 99 };
-  const metadata = (error as { $metadata?: { attempts?: number } }).$metadata;
-  return { name: error.name, attempts: metadata?.attempts ?? 99 };
 }
 
 function plain(item: Record<string, AttributeValue> | undefined): Item | undefined {

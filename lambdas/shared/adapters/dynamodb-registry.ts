@@ -27,8 +27,11 @@ export interface Registered {
 export interface Registry {
   get(endpointId: string): Promise<Registered | undefined>;
   list(): Promise<Registered[]>;
-  /** `changed`: somebody else wrote the endpoint meanwhile; nothing was written. */
-  put(endpoint: Endpoint): Promise<'written' | 'changed'>;
+  /**
+   * `over`: the version that this one was made from, null for none; left out, whatever is there is replaced.
+   * `changed`: somebody else wrote the endpoint meanwhile; nothing was written.
+   */
+  put(endpoint: Endpoint, over?: string | null): Promise<'written' | 'changed'>;
   remove(endpointId: string): Promise<'removed' | 'absent' | 'changed'>;
 }
 
@@ -86,9 +89,11 @@ export function createDynamoDbRegistry(db: DynamoDBClient, table: string, pause:
       });
     },
 
-    async put(endpoint) {
+    async put(endpoint, over) {
       const { endpointId, maxInFlight } = endpoint.config;
       const before = await read(endpointId);
+      const there = before.lane === undefined || before.lane.cfg === removedCfg ? null : before.lane.cfg;
+      if (over !== undefined && over !== there) return 'changed';
       const members = [
         { Put: configPut(table, endpoint) },
         { Update: { ...key(endpointId, sk.lane), ...laneUpdate(before.lane, endpoint.version, maxInFlight) } },

@@ -69,28 +69,44 @@ export function stateName(record: DeliveryRecord | undefined): StateName {
   return record.state === 'dead' ? record.phase : record.state;
 }
 
-/** What may follow what. Anything else is a bug, and `assertTransition` says so before it is written. */
-export const transitions: Readonly<Record<StateName, readonly StateName[]>> = {
-  absent: ['waiting', 'delivered', 'burying'],
-  waiting: ['waiting', 'delivered', 'burying'],
-  delivered: ['waiting', 'burying'],
-  burying: ['buried'],
-  buried: ['waiting', 'burying'],
-};
+/** One legal move of a record. */
+export interface Transition {
+  readonly from: StateName;
+  readonly to: StateName;
+  /** `next`: a generation after the one before, whose attempts start from 0. */
+  readonly generation: 'same' | 'next';
+  /** What may be added to the attempts of the same generation. */
+  readonly attempts: readonly (0 | 1)[];
+  readonly why: string;
+}
 
-/**
- * Checks a write against the table and the counters: within a generation attempts only rise, a new generation starts
- * from zero, and only a terminal record may start one.
- */
+/** What may follow what. Anything else is a bug, and `assertTransition` says so before it is written. */
+export const transitions: readonly Transition[] = [
+  { from: 'absent', to: 'waiting', generation: 'same', attempts: [1], why: 'the first attempt failed, or was reaped' },
+  { from: 'absent', to: 'delivered', generation: 'same', attempts: [1], why: 'the first attempt was answered 2xx' },
+  { from: 'absent', to: 'burying', generation: 'same', attempts: [0, 1], why: 'rejected, or given up before it was sent' },
+  { from: 'waiting', to: 'waiting', generation: 'same', attempts: [0, 1], why: 'another attempt failed, or was reaped; or a resend was noted' },
+  { from: 'waiting', to: 'delivered', generation: 'same', attempts: [1], why: 'answered 2xx' },
+  { from: 'waiting', to: 'burying', generation: 'same', attempts: [0, 1], why: 'attempts, age, a rejection, or an endpoint that is not delivered to' },
+  { from: 'burying', to: 'buried', generation: 'same', attempts: [0], why: 'the dead-letter queue has its copy' },
+  { from: 'buried', to: 'waiting', generation: 'next', attempts: [], why: 'replay, redrive or resend' },
+  { from: 'buried', to: 'burying', generation: 'next', attempts: [], why: 'a redrive of what still cannot be sent' },
+  { from: 'delivered', to: 'waiting', generation: 'next', attempts: [], why: 'resend' },
+  { from: 'delivered', to: 'burying', generation: 'next', attempts: [], why: 'a resend to an endpoint that is not delivered to' },
+];
+
+/** Checks a write against the table. */
 export function assertTransition(from: DeliveryRecord | undefined, to: DeliveryRecord): void {
   const [before, after] = [stateName(from), stateName(to)];
   // A redrive whose record has ended starts beyond the generation that its copy carries.
   const generation = from?.generation ?? to.generation;
   const attempt = from?.attempt ?? 0;
-  const fresh = to.generation === generation + 1 && to.attempt === 0 && (before === 'delivered' || before === 'buried');
-  const onward = to.generation === generation && to.attempt >= attempt && to.attempt <= attempt + 1;
-  const replays = before === 'delivered' || before === 'buried';
-  if (transitions[before].includes(after) && (replays ? fresh : onward)) return;
+  const isLegal = transitions.some((row) => {
+    if (row.from !== before || row.to !== after) return false;
+    if (row.generation === 'next') return to.generation === generation + 1 && to.attempt === 0;
+    return to.generation === generation && row.attempts.some((more) => to.attempt === attempt + more);
+  });
+  if (isLegal) return;
   throw new Error(
     `illegal transition ${before} (generation ${generation}, attempt ${attempt}) to ${after} (generation ${to.generation}, attempt ${to.attempt})`,
   );
