@@ -82,6 +82,23 @@ describe('a good answer', () => {
   });
 });
 
+describe('a sender that was frozen while it waited for a socket', () => {
+  it('sends nothing if its time is over by the wall clock, whatever the monotonic one says', async () => {
+    await serve((socket) => socket.write(ok));
+    const sent = post();
+    nowEpochMs += budgetsMs.connection + budgetsMs.total + 1;
+    expect((await sent).outcome).toEqual({ kind: 'notStarted', why: 'no-socket' });
+    expect(server?.received.map(String).join('')).toBe('');
+  });
+
+  it('sends while its time lasts', async () => {
+    await serve((socket) => socket.write(ok));
+    const sent = post();
+    nowEpochMs += budgetsMs.connection + budgetsMs.total;
+    expect((await sent).outcome).toMatchObject({ kind: 'answered', status: 200 });
+  });
+});
+
 describe('a status wins over what comes after it', () => {
   it.each<[string, Script]>([
     ['a reset in mid-body', (socket) => socket.write('HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nabc', () => setImmediate(() => socket.resetAndDestroy()))],

@@ -190,7 +190,7 @@ class Search {
       moves.push({ label, problems: faults, to: { ...withWorker(state, i, undefined), queue } });
     }
     for (const [index, call] of node.pending.entries()) moves.push(...(await this.#answerCall(state, i, index, call, faults)));
-    if (state.crashes < this.#world.limits.crashes) {
+    if (state.crashes < this.#world.limits.crashes && this.#world.canDieIn(node.pending)) {
       const dead = { ...withWorker(state, i, undefined), crashes: state.crashes + 1 };
       const writes = node.pending.filter((call) => call.kind === 'write');
       // A write under way may arrive at once, later or never: that it never left is one of these.
@@ -208,7 +208,7 @@ class Search {
       return { label: `${name} ${label}`, problems: [...faults, ...problems], to: withWorker(from, i, { ...(from.workers[i] as Worker), node: next.id }) };
     };
     if (call.kind === 'post') return Promise.all(this.#world.outcomes.map((outcome) => this.#post(state, worker, call, outcome, step)));
-    const canFail = state.failures < this.#world.limits.failures;
+    const canFail = state.failures < this.#world.limits.failures && this.#world.canFail(call);
     const failed = { ...state, failures: state.failures + 1 };
     if (call.kind === 'bury') {
       const copy = copyName(call.input as unknown as Parameters<typeof copyName>[0]);

@@ -7,7 +7,7 @@ import type { Endpoint, ReceivedMessage } from '../../lambdas/shared/ports/index
 import type { JsonObject } from '../../local/emulator.ts';
 import { bodyOf, namesOf, payloadText, t0EpochMs } from '../support/builders.ts';
 import type { Answered, MemoryDynamoDb } from './memory-dynamodb.ts';
-import { Programs, tables, type HttpOutcome } from './program.ts';
+import { Programs, tables, type Call, type HttpOutcome } from './program.ts';
 import { copyName } from './rules.ts';
 
 export type NamedOutcome = HttpOutcome & { readonly name: string };
@@ -45,6 +45,9 @@ export interface WorldSpec {
   readonly batches?: readonly (readonly string[])[];
   readonly outcomes: readonly NamedOutcome[];
   readonly limits: { readonly receives: number; readonly crashes: number; readonly failures: number; readonly epochs: number };
+  /** Calls that may fail, and calls in which a worker may die, by name; any unless it is given. */
+  readonly fails?: readonly string[];
+  readonly diesIn?: readonly string[];
   readonly commands?: Readonly<Record<string, (registry: Registry) => Promise<unknown>>>;
   readonly prepare?: (world: World, db: DynamoDBClient, registry: Registry) => Promise<void>;
   /** Copies that are in the dead-letter queue from the start. */
@@ -92,6 +95,14 @@ export class World {
 
   get outcomes() {
     return this.spec.outcomes;
+  }
+
+  canFail(call: Call): boolean {
+    return this.spec.fails?.includes(call.label) ?? true;
+  }
+
+  canDieIn(calls: readonly Call[]): boolean {
+    return this.spec.diesIn === undefined || calls.some((call) => this.spec.diesIn?.includes(call.label));
   }
 
   get commands() {

@@ -37,8 +37,22 @@ const specs: readonly WorldSpec[] = [
     about: 'one event in a lane of two: an admission that comes late finds room',
     endpoint: endpoint(2),
     messages: [{ name: 'm1', eventId: 'a' }],
-    outcomes: [ok],
+    outcomes: [ok, busy],
     limits: { receives: 2, crashes: 1, failures: 1, epochs: 1 },
+  },
+  {
+    name: 'late-wave',
+    about: 'a batch of two that finds one slot of two, whose sender dies between its waves; two of the three events were delivered before',
+    endpoint: endpoint(2),
+    messages: ['a', 'b', 'x'].map((name) => ({ name, eventId: name })),
+    batches: [['a', 'b'], ['x'], ['a']],
+    prepare: async (_world, db) => {
+      for (const eventId of ['b', 'x']) await createDynamoDbRecords(db, tables).write(undefined, deliveredOf({}, { eventId }));
+    },
+    outcomes: [ok, busy],
+    fails: ['reapLease'],
+    diesIn: ['exchange'],
+    limits: { receives: 3, crashes: 1, failures: 1, epochs: 1 },
   },
   {
     name: 'waves',
@@ -172,4 +186,9 @@ function malformed(world: World) {
 }
 
 export const worldNames = specs.map((spec) => spec.name);
-export const worlds = (): World[] => specs.map((spec) => new World(spec));
+
+export function worldOf(name: string): World {
+  const spec = specs.find((s) => s.name === name);
+  if (spec === undefined) throw new Error(`no world ${name}`);
+  return new World(spec);
+}

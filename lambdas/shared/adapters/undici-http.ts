@@ -32,7 +32,7 @@ export function createUndiciHttp(options: { allowed: AllowedBlocks; nowEpochMs: 
   const dropAll = () => [...pools.keys()].forEach(drop);
 
   return {
-    post: (request) => new Attempt(request, poolFor(request)).run(),
+    post: (request) => new Attempt(request, poolFor(request), options.nowEpochMs).run(),
     async close() {
       await Promise.all([...pools.values()].map(({ pool }) => pool.destroy()));
     },
@@ -73,6 +73,8 @@ class Attempt implements Dispatcher.DispatchHandler {
   readonly #request: HttpRequest;
   readonly #endpointPool: EndpointPool;
   readonly #startedMs = performance.now();
+  readonly #nowEpochMs: () => number;
+  readonly #startedEpochMs: number;
   readonly #result = Promise.withResolvers<HttpOutcome>();
   #controller: Dispatcher.DispatchController | undefined;
   #timer: NodeJS.Timeout | undefined;
@@ -82,9 +84,11 @@ class Attempt implements Dispatcher.DispatchHandler {
   #received = 0;
   #kept: Buffer[] = [];
 
-  constructor(request: HttpRequest, endpointPool: EndpointPool) {
+  constructor(request: HttpRequest, endpointPool: EndpointPool, nowEpochMs: () => number) {
     this.#request = request;
     this.#endpointPool = endpointPool;
+    this.#nowEpochMs = nowEpochMs;
+    this.#startedEpochMs = nowEpochMs();
   }
 
   run(): Promise<HttpOutcome> {
@@ -106,6 +110,11 @@ class Attempt implements Dispatcher.DispatchHandler {
   onRequestStart(controller: Dispatcher.DispatchController): void {
     // Cancelled while it waited: undici aborts it before a byte is written.
     if (this.#phase === 'over') return controller.abort(new Error('cancelled'));
+    // Frozen while it waited, on a machine whose monotonic clock stood still: its claim may have expired by now.
+    if (this.#nowEpochMs() - this.#startedEpochMs > this.#request.budgetsMs.connection + this.#request.budgetsMs.total) {
+      this.#finish({ kind: 'notStarted', why: 'no-socket' });
+      return controller.abort(new Error('too late'));
+    }
     this.#controller = controller;
     this.#phase = 'write';
     this.#limit(this.#request.budgetsMs.write, 'timeout');
