@@ -53,12 +53,9 @@ export async function admit(
 
   for (let tries = 1; ; tries++) {
     const ask = { endpointId: endpoint.config.endpointId, cfg: endpoint.version, leaseId, expiresEpochMs: invocation.leaseExpiresEpochMs, wanted };
-    let answer = await (held === undefined || tries > 1 ? deps.lanes.admit(ask) : deps.lanes.exchange(held.give, ask));
-    if (held !== undefined && tries === 1) {
-      gaveBack = isGranted(answer, leaseId) ? 'done' : await deps.lanes.giveBack(held.give);
-      // What refused the exchange says nothing of the lane as it is now.
-      if (answer.kind === 'refused' && !isGranted(answer, leaseId)) answer = await deps.lanes.admit(ask);
-    }
+    const taken = await (tries === 1 && held !== undefined ? exchanged(deps, held.give, ask) : admitted(deps, ask));
+    const { answer } = taken;
+    gaveBack ??= taken.gaveBack;
     if (answer.kind === 'granted') return done(wanted, answer.avail);
     if (answer.kind !== 'refused') {
       if (answer.kind === 'unsure') await giveUpUnsure(deps, ask);
@@ -86,6 +83,24 @@ export async function admit(
       return done([]);
     }
   }
+}
+
+interface Taken {
+  readonly answer: AdmitAnswer;
+  readonly gaveBack: GiveBackAnswer | undefined;
+}
+
+async function admitted(deps: DeliverDeps, ask: Admission): Promise<Taken> {
+  return { answer: await deps.lanes.admit(ask), gaveBack: undefined };
+}
+
+/** One write where it is granted; else the old lease is given back alone, which also fences an exchange that may yet arrive. */
+async function exchanged(deps: DeliverDeps, give: GiveBack, ask: Admission): Promise<Taken> {
+  const answer = await deps.lanes.exchange(give, ask);
+  if (isGranted(answer, ask.leaseId)) return { answer, gaveBack: 'done' };
+  const gaveBack = await deps.lanes.giveBack(give);
+  // What refused the exchange says nothing of the lane as it is now.
+  return { answer: answer.kind === 'refused' ? await deps.lanes.admit(ask) : answer, gaveBack };
 }
 
 /** Granted, or refused because the SDK repeated what had been granted. */
