@@ -22,7 +22,7 @@ const sharedSlots = 20;
 /** Leases in the lane with the delivery's own; a lane has no more slots than the last. */
 const curveLeases = [1, 2, 4, 8, 16, lane.maxSlots];
 
-const source = 'issue 3';
+const source = 'O8';
 /** Of a delivered event. */
 const limits = {
   shared: { writeUnits: 1.3, readUnits: 1 },

@@ -10,7 +10,7 @@ import { type Emulator, region } from './emulator.ts';
 import { EventSource, sqsSourceQueue } from './event-source.ts';
 import { LambdaHost } from './lambda-host.ts';
 import { type Scheduler, startScheduler } from './scheduler.ts';
-import { startSqs } from './sqs.ts';
+import { type Sqs, startSqs } from './sqs.ts';
 import { readTemplate, type FunctionSpec, type StackSpec, type TableSpec, synthesize } from './template.ts';
 import { startWire, type Wire } from './wire.ts';
 
@@ -33,9 +33,20 @@ export interface EmbeddedAws {
   readonly clock: SteerableClock;
   readonly stack: StackSpec;
   readonly hosts: ReadonlyMap<string, LambdaHost>;
+  readonly sources: readonly RunningSource[];
   readonly dynamodb: DynamoDb;
+  readonly sqs: Sqs;
   readonly localFile: LocalFile;
   stop(): Promise<void>;
+}
+
+/** An event source mapping at work. */
+export interface RunningSource {
+  readonly source: EventSource;
+  readonly queueName: string;
+  /** Under which it polls. */
+  readonly roleName: string;
+  destroy(): void;
 }
 
 /** Name of the local stack. */
@@ -83,7 +94,7 @@ export async function startEmbeddedAws(options: EmbeddedOptions): Promise<Embedd
   renameSync(`${localPath}.new`, localPath);
 
   return {
-    wire, clock, stack, hosts, dynamodb, localFile,
+    wire, clock, stack, hosts, sources, dynamodb, sqs, localFile,
     stop: async () => {
       clearInterval(sweeper);
       rmSync(localPath, { force: true });
@@ -139,7 +150,7 @@ async function startSources(
   hosts: ReadonlyMap<string, LambdaHost>,
   concurrencyCap: number,
   logs: FunctionLogs,
-): Promise<{ source: EventSource; destroy: () => void }[]> {
+): Promise<RunningSource[]> {
   return Promise.all(
     stack.eventSources.filter((spec) => spec.enabled).map(async (spec) => {
       const fn = stack.functions.find((f) => f.name === spec.functionName);
@@ -160,7 +171,7 @@ async function startSources(
         onError: (error) => logs.write(fn.name, `event source: ${error.message}`),
       });
       await source.start();
-      return { source, destroy: () => queue.destroy() };
+      return { source, queueName: queueSpec.name, roleName: fn.roleName, destroy: () => queue.destroy() };
     }),
   );
 }
@@ -190,7 +201,7 @@ class FunctionLogs {
 }
 
 interface Running {
-  readonly sources: readonly { source: EventSource; destroy: () => void }[];
+  readonly sources: readonly RunningSource[];
   readonly hosts: ReadonlyMap<string, LambdaHost>;
   readonly wire: Wire;
   readonly emulators: readonly Emulator[];
@@ -202,7 +213,7 @@ interface Running {
 async function stopAll(running: Running): Promise<void> {
   await Promise.all(running.sources.map(({ source }) => source.stop({ now: true })));
   await Promise.all([...running.hosts.values()].map((host) => host.close()));
-  for (const { destroy } of running.sources) destroy();
+  for (const source of running.sources) source.destroy();
   await running.wire.close();
   await Promise.all([...running.emulators.map((emulator) => emulator.close()), running.scheduler.close()]);
   running.logs.close();

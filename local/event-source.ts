@@ -53,6 +53,7 @@ export class EventSource {
   readonly #inFlight = new Set<Promise<void>>();
   #loops: Promise<void>[] = [];
   #polling = 0;
+  #begun = 0;
   #abandoned = false;
   #roomMade = Promise.withResolvers<void>();
 
@@ -77,6 +78,16 @@ export class EventSource {
     this.#signalRoom();
     await Promise.all(this.#loops);
     if (!now) await Promise.all(this.#inFlight);
+  }
+
+  /** Messages of all batches so far, those in flight included. */
+  get begun(): number {
+    return this.#begun;
+  }
+
+  /** Batches that are being served: invoked, or their messages deleted. */
+  get inFlight(): number {
+    return this.#inFlight.size;
   }
 
   async #poll(): Promise<void> {
@@ -131,6 +142,7 @@ export class EventSource {
   }
 
   #begin(batch: Message[]): void {
+    this.#begun += batch.length;
     const done = this.#serve(batch)
       .catch((error: unknown) => this.#options.onError(asError(error)))
       .finally(() => {

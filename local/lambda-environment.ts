@@ -56,6 +56,8 @@ const deadlinePollMs = 50;
 const bootstrapFile = path.join(import.meta.dirname, 'lambda-bootstrap.mjs');
 
 export class LambdaEnvironment {
+  /** Its session token, by which the wire knows which process called. */
+  readonly id = randomUUID();
   readonly #function: HostedFunction;
   readonly #options: EnvironmentOptions;
   readonly #server: http.Server;
@@ -138,7 +140,7 @@ export class LambdaEnvironment {
     const [command = '', ...args] = setprivFile === undefined ? node : [setprivFile, '--pdeathsig', 'KILL', ...node];
     const child = spawn(command, args, {
       cwd: this.#function.assetDir,
-      env: childEnvironment(this.#function, this.#options, port),
+      env: childEnvironment(this.#function, this.#options, { port, sessionToken: this.id }),
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     this.#child = child;
@@ -246,7 +248,11 @@ function invocationHeaders(requestId: string, deadlineEpochMs: number, arn: stri
 }
 
 /** Nothing is inherited: a handler that works here reads no variable that Lambda would not have. */
-function childEnvironment(fn: HostedFunction, options: EnvironmentOptions, port: number): Record<string, string> {
+function childEnvironment(
+  fn: HostedFunction,
+  options: EnvironmentOptions,
+  { port, sessionToken }: { port: number; sessionToken: string },
+): Record<string, string> {
   return {
     ...fn.env,
     PATH: process.env['PATH'] ?? '',
@@ -256,7 +262,7 @@ function childEnvironment(fn: HostedFunction, options: EnvironmentOptions, port:
     // The access key names the role, so the call log at the wire knows who called.
     AWS_ACCESS_KEY_ID: fn.roleName,
     AWS_SECRET_ACCESS_KEY: 'local',
-    AWS_SESSION_TOKEN: 'local',
+    AWS_SESSION_TOKEN: sessionToken,
     ...(options.endpointUrl === undefined ? {} : { AWS_ENDPOINT_URL: options.endpointUrl }),
     ...(options.extraCaCertsFile === undefined ? {} : { NODE_EXTRA_CA_CERTS: options.extraCaCertsFile }),
     ...(options.clock ? { SLUICE_CLOCK_FILE: options.clock.offsetFile } : {}),

@@ -45,10 +45,13 @@ export class LambdaHost {
     return [...this.#environments].flatMap(([{ pid, dead }, { busy }]) => (pid === undefined || dead ? [] : [{ pid, busy }]));
   }
 
-  /** Kills one environment with SIGKILL, as a crash of its machine would. @throws Error if no environment has this pid. */
-  async kill(pid: number): Promise<void> {
-    const environment = [...this.#environments.keys()].find((candidate) => candidate.pid === pid);
-    if (!environment) throw new Error(`No environment of ${this.#function.name} has pid ${pid}`);
+  /**
+   * Kills one environment with SIGKILL, as a crash of its machine would, and waits until it is gone.
+   * @param which its pid, or its id (LambdaEnvironment.id). @throws Error if there is none such.
+   */
+  async kill(which: number | string): Promise<void> {
+    const environment = [...this.#environments.keys()].find((one) => one.pid === which || one.id === which);
+    if (!environment) throw new Error(`No environment of ${this.#function.name} has ${typeof which === 'number' ? 'pid' : 'id'} ${which}`);
     await environment.close();
     if (this.#environments.get(environment)?.busy === false) this.#release(environment);
   }

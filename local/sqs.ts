@@ -17,6 +17,23 @@ export interface SqsOptions {
   maxInFlight?: number;
 }
 
+/** What is in a queue now. */
+export interface QueueState {
+  /** Could be received now. */
+  ready: number;
+  /** Received and not deleted, or delayed. */
+  hidden: number;
+  /** When the first of the hidden ones becomes visible. */
+  nextVisibleEpochMs: number | undefined;
+  /** Highest receive count of a message. */
+  mostReceives: number;
+}
+
+export interface Sqs extends Emulator {
+  /** Exact, and without a receive. What has become visible by now is handed to those who wait. */
+  stateOf(queueName: string): QueueState;
+}
+
 /** Queue URLs in answers have no host; the wire puts its own in front. */
 const hostless = (queue: Queue) => ({ QueueUrl: `/${queueNameOf(queue.url)}` });
 
@@ -118,8 +135,21 @@ function accountOperations(store: Store, tasks: MoveTasks): Record<string, (inpu
   };
 }
 
+function stateOf(queue: Queue): QueueState {
+  queue.processTimers();
+  const inFlight = [...queue.inflightMessages.values()];
+  const visible = [...inFlight.map((one) => one.visibilityDeadline), ...queue.delayedMessages.map((one) => one.delayUntil ?? 0)];
+  const messages = [...queue.messages, ...queue.delayedMessages, ...inFlight.map((one) => one.message)];
+  return {
+    ready: queue.messages.length,
+    hidden: visible.length,
+    nextVisibleEpochMs: visible.length === 0 ? undefined : Math.min(...visible),
+    mostReceives: Math.max(0, ...messages.map((one) => one.approximateReceiveCount)),
+  };
+}
+
 /** Starts SQS in this process: fauxqs's queues behind checks that make them as strict as the service. */
-export function startSqs(options: SqsOptions = {}): Emulator {
+export function startSqs(options: SqsOptions = {}): Sqs {
   const store = new SqsStore();
   store.region = region;
   const persistence = options.dataDir ? new SqsPersistence(options.dataDir) : undefined;
@@ -157,6 +187,7 @@ export function startSqs(options: SqsOptions = {}): Emulator {
   };
 
   return {
+    stateOf: (queueName) => stateOf(queueOf({ QueueUrl: queueName })),
     call: async (operation, input, { signal } = {}) => {
       try {
         return await dispatch(operation, input, signal);

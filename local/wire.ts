@@ -6,6 +6,7 @@ import { CallLog, type NewCallEntry } from './call-log.ts';
 import { type Access, dynamoDbAccess, schedulerAccess, sqsAccess } from './call-resources.ts';
 import type { SteerableClock } from './clock.ts';
 import { AwsError, type Emulator, type JsonObject, account } from './emulator.ts';
+import { Interference, type Stop } from './interference.ts';
 import { meter } from './metering.ts';
 import type { Scheduler } from './scheduler.ts';
 
@@ -36,6 +37,10 @@ export interface Wire {
   /** Value of AWS_ENDPOINT_URL, without a slash at its end. */
   endpoint: string;
   calls: CallLog;
+  /** Stops and refuses calls for a test. */
+  interference: Interference;
+  /** Messages that were handed out by ReceiveMessage to this access key id, ever. */
+  handedTo(caller: string): number;
   route(method: string, path: string, handler: RouteHandler): void;
   /** Ends long polls at once. The emulators behind the wire are closed by whoever started them. */
   close(): Promise<void>;
@@ -102,14 +107,23 @@ async function readBody(request: http.IncomingMessage): Promise<Buffer> {
   return Buffer.concat(chunks);
 }
 
-/** Access key id of a signed request: each function has its own, so the log can tell them apart. */
-function callerOf(request: http.IncomingMessage): string {
-  return /Credential=([^/,\s]+)\//.exec(request.headers.authorization ?? '')?.[1] ?? 'anonymous';
+interface Caller {
+  /** Access key id of a signed request: each function has its own, so the log can tell them apart. */
+  name: string;
+  /** Session token: each worker process has its own. */
+  environmentId: string | undefined;
+}
+
+function callerOf({ headers }: http.IncomingMessage): Caller {
+  const name = /Credential=([^/,\s]+)\//.exec(headers.authorization ?? '')?.[1] ?? 'anonymous';
+  return { name, environmentId: headers['x-amz-security-token']?.toString() };
 }
 
 class WireServer {
   readonly calls = new CallLog();
+  readonly interference = new Interference();
   endpoint = '';
+  private readonly handedOut = new Map<string, number>();
   private readonly routes = new Map<string, RouteHandler>();
   private readonly closing = new AbortController();
   private readonly options: WireOptions;
@@ -125,6 +139,10 @@ class WireServer {
     this.routes.set(`${method} ${path}`, handler);
   }
 
+  handedTo(caller: string): number {
+    return this.handedOut.get(caller) ?? 0;
+  }
+
   private async serve(request: http.IncomingMessage, response: http.ServerResponse): Promise<void> {
     const gone = new AbortController();
     response.once('close', () => gone.abort());
@@ -132,7 +150,8 @@ class WireServer {
     this.closing.signal.addEventListener('abort', abort, { once: true });
     try {
       const answer = await this.answer(request, gone.signal);
-      if (response.destroyed) return;
+      if (answer === undefined) response.destroy();
+      if (answer === undefined || response.destroyed) return;
       const date = new Date(this.options.clock.nowMs()).toUTCString();
       response.writeHead(answer.status, { date, 'x-amzn-requestid': randomUUID(), ...answer.headers, 'content-length': Buffer.byteLength(answer.body) });
       response.end(answer.body);
@@ -144,7 +163,8 @@ class WireServer {
     }
   }
 
-  private async answer(request: http.IncomingMessage, signal: AbortSignal): Promise<Answer> {
+  /** Undefined: the caller has been stopped, and gets none. */
+  private async answer(request: http.IncomingMessage, signal: AbortSignal): Promise<Answer | undefined> {
     const url = new URL(request.url ?? '/', this.endpoint);
     const body = await readBody(request);
     const route = this.routes.get(`${request.method} ${url.pathname}`);
@@ -184,25 +204,19 @@ class WireServer {
     };
   }
 
-  private async perform(exchange: Exchange, caller: string, requestBytes: number, signal: AbortSignal): Promise<Answer> {
+  private async perform(exchange: Exchange, caller: Caller, requestBytes: number, signal: AbortSignal): Promise<Answer | undefined> {
+    const { service, operation, accesses } = exchange;
+    const call = { caller: caller.name, environmentId: caller.environmentId, service, operation, resource: accesses[0]?.resource ?? '*' };
+    const stop = this.interference.stopFor(call);
+    if (stop?.when === 'before') return stopped(stop, exchange);
+    const fault = this.interference.faultFor(call);
     const startMs = performance.now();
-    let outcome = 'ok';
-    let capacityUnits: Record<string, number> | undefined;
-    let answer: Answer;
-    try {
-      const result = await exchange.run(signal);
-      capacityUnits = result.capacityUnits;
-      answer = { status: 200, headers: exchange.service === 'scheduler' ? json : amzJson, body: JSON.stringify(result.body) };
-    } catch (thrown) {
-      const error = thrown instanceof AwsError ? thrown : new AwsError('InternalServerError', String(thrown), { status: 500 });
-      outcome = error.code;
-      capacityUnits = error.details.capacityUnits;
-      answer = exchange.refuse(error);
-    }
-    const common = { caller, service: exchange.service, operation: exchange.operation, outcome };
+    const { answer, outcome, messages, capacityUnits } = await performed(fault ? { ...exchange, run: () => Promise.reject(fault) } : exchange, signal);
+    this.handedOut.set(caller.name, this.handedTo(caller.name) + messages);
+    const common = { caller: caller.name, service, operation, outcome };
     const times = { atMs: this.options.clock.nowMs(), durationMs: performance.now() - startMs };
-    this.calls.record(...entriesOf(exchange.accesses, { ...common, ...times }, requestBytes, answer, capacityUnits));
-    return answer;
+    this.calls.record(...entriesOf(accesses, { ...common, ...times }, requestBytes, answer, capacityUnits));
+    return stop ? stopped(stop, exchange) : answer;
   }
 
   async close(): Promise<void> {
@@ -213,6 +227,32 @@ class WireServer {
     this.server.closeAllConnections();
     await closed;
   }
+}
+
+interface Performed {
+  answer: Answer;
+  outcome: string;
+  /** Messages that the answer holds. */
+  messages: number;
+  capacityUnits: Record<string, number> | undefined;
+}
+
+/** Runs a call, whatever it comes to. */
+async function performed(exchange: Exchange, signal: AbortSignal): Promise<Performed> {
+  try {
+    const { body, capacityUnits } = await exchange.run(signal);
+    const headers = exchange.service === 'scheduler' ? json : amzJson;
+    const messages = Array.isArray(body['Messages']) ? body['Messages'].length : 0;
+    return { answer: { status: 200, headers, body: JSON.stringify(body) }, outcome: 'ok', messages, capacityUnits };
+  } catch (thrown) {
+    const error = thrown instanceof AwsError ? thrown : new AwsError('InternalServerError', String(thrown), { status: 500 });
+    return { answer: exchange.refuse(error), outcome: error.code, messages: 0, capacityUnits: error.details.capacityUnits };
+  }
+}
+
+async function stopped(stop: Stop, exchange: Exchange): Promise<Answer | undefined> {
+  const error = await stop.end();
+  return error && exchange.refuse(error);
 }
 
 type CommonEntry = Pick<NewCallEntry, 'caller' | 'service' | 'operation' | 'outcome' | 'atMs' | 'durationMs'>;

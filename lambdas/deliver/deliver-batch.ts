@@ -3,6 +3,7 @@ import { parseMessage, type Message, type Parsed } from '../shared/core/parse.ts
 import type { ReceivedMessage } from '../shared/ports/index.ts';
 import { buryMalformed } from './bury.ts';
 import { deliverGroup } from './deliver-group.ts';
+import { putBack, putBackFaulted } from './retain.ts';
 import type { Copy, DeliverDeps, Exit, Invocation } from './types.ts';
 
 /**
@@ -24,12 +25,13 @@ export async function deliverBatch(
     if (parsed?.ok === true) {
       const { endpointId } = parsed.message;
       groups.set(endpointId, [...(groups.get(endpointId) ?? []), copyOf(received, parsed.message)]);
-    } else if (parsed !== undefined) {
-      work.push(orRetain(deps, [received], async () => new Map([[received.messageId, await buryMalformed(deps, received, parsed)]])));
+    } else {
+      const run = async () => new Map([[received.messageId, await (parsed === undefined ? putBack(deps, received) : buryMalformed(deps, received, parsed))]]);
+      work.push(orPutBack(deps, [received], invocation, run));
     }
   }
   for (const copies of groups.values()) {
-    work.push(orRetain(deps, copies.map((copy) => copy.received), () => deliverGroup(deps, copies, invocation)));
+    work.push(orPutBack(deps, copies.map((copy) => copy.received), invocation, () => deliverGroup(deps, copies, invocation)));
   }
 
   const exits = new Map((await Promise.all(work)).flatMap((map) => [...map]));
@@ -52,15 +54,16 @@ function copyOf(received: ReceivedMessage, message: Message): Copy {
 }
 
 /** A bug or an outage inside one piece of work keeps that piece's messages, and tells somebody. */
-async function orRetain(
+async function orPutBack(
   deps: DeliverDeps,
   messages: readonly ReceivedMessage[],
+  invocation: Invocation,
   run: () => Promise<ReadonlyMap<string, Exit>>,
 ): Promise<ReadonlyMap<string, Exit>> {
   try {
     return await run();
   } catch (error) {
     deps.telemetry.fault('group-failed', error, { messages: messages.length });
-    return new Map(messages.map((m) => [m.messageId, { kind: 'retain' }]));
+    return new Map(await Promise.all(messages.map(async (m): Promise<[string, Exit]> => [m.messageId, await putBackFaulted(deps, m, invocation)])));
   }
 }

@@ -4,7 +4,7 @@ import type { Endpoint } from '../shared/ports/index.ts';
 import { attempt } from './attempt.ts';
 import { buryConflict, finishBurial } from './bury.ts';
 import { blankOf, decideCopy } from './decide-copy.ts';
-import { putBack, putBackPastClaim, putBackUntil } from './retain.ts';
+import { putBack, putBackFaulted, putBackPastClaim, putBackUntil } from './retain.ts';
 import type { Copy, DeliverDeps, Exit, Invocation } from './types.ts';
 
 export interface Settled {
@@ -35,7 +35,8 @@ export async function deliverOne(deps: DeliverDeps, claimed: Claimed): Promise<S
       endpointId: claimed.copy.message.endpointId,
       eventId: claimed.copy.message.eventId,
     });
-    return { exit: { kind: 'retain' }, release: false };
+    const { copy, invocation } = claimed;
+    return { exit: await putBackFaulted(deps, copy.received, invocation, invocation.leaseExpiresEpochMs), release: false };
   }
 }
 

@@ -29,3 +29,27 @@ export function putBackPastClaim(
 ): Promise<Exit> {
   return putBackUntil(deps, received, claimEndsEpochMs + limits.afterClaimMs, invocation);
 }
+
+/**
+ * Puts a message back after a bug or an outage: for longer with each receive, for an outage lasts hours, and the queue gives up
+ * on a message after a number of receives. Not before `claimEndsEpochMs`, where its claim stays. Never rejects: who asks has
+ * failed already.
+ */
+export async function putBackFaulted(
+  deps: DeliverDeps,
+  received: ReceivedMessage,
+  invocation: Pick<Invocation, 'startedEpochMs'>,
+  claimEndsEpochMs?: number,
+): Promise<Exit> {
+  const backoffS = putBackS(received.receiveCount, deps.random.number());
+  const claimedS = claimEndsEpochMs === undefined
+    ? 0
+    : visibilityUntilS(claimEndsEpochMs + limits.afterClaimMs, invocation.startedEpochMs, deps.clock.nowEpochMs());
+  try {
+    await deps.queues.delay(received, Math.max(backoffS, claimedS));
+  } catch (error) {
+    // The message returns at the queue's own timeout.
+    deps.telemetry.fault('put-back-failed', error, { messageId: received.messageId });
+  }
+  return { kind: 'retain' };
+}

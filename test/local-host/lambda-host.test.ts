@@ -51,6 +51,10 @@ async function until(condition: () => boolean, what: string): Promise<void> {
   }
 }
 
+/** Says that it runs: from then on its deadline is set. */
+const hang = `export const handler = async (event) => { console.log('it runs'); for (; event.spin; ); await new Promise((done) => setTimeout(done, 60_000)); };`;
+const itRuns = () => until(() => logLines.some((line) => line.includes('it runs')), 'it runs');
+
 describe('an invocation', () => {
   it('returns what the handler returns, and reuses its environment', async () => {
     const host = hostOf('let calls = 0; export const handler = async (event) => ({ got: event, calls: (calls += 1) });');
@@ -146,8 +150,6 @@ describe('a failing function', () => {
 });
 
 describe('the timeout', () => {
-  const hang = 'export const handler = async (event) => { for (; event.spin; ); await new Promise((done) => setTimeout(done, 60_000)); };';
-
   it.each([{ spin: false }, { spin: true }])('kills a hanging function: %o', async (event) => {
     const host = hostOf(hang, { timeoutS: 1 });
     const result = await host.invoke(event);
@@ -160,8 +162,7 @@ describe('the timeout', () => {
     vi.useFakeTimers({ toFake: ['Date'] });
     const host = hostOf(hang, { timeoutS: 900 });
     const invocation = host.invoke({});
-    await until(() => host.environments().length > 0, 'it runs');
-    await delay(300);
+    await itRuns();
     vi.setSystemTime(Date.now() + 3_600_000);
     expect(await invocation).toMatchObject({ errorType: 'Sandbox.Timedout' });
   });
@@ -170,8 +171,7 @@ describe('the timeout', () => {
     vi.useFakeTimers({ toFake: ['Date'] });
     const host = hostOf(hang, { timeoutS: 1 });
     const invocation = host.invoke({});
-    await until(() => host.environments().length > 0, 'it runs');
-    await delay(300);
+    await itRuns();
     vi.setSystemTime(Date.now() - 3_600_000);
     expect(await invocation).toMatchObject({ errorType: 'Sandbox.Timedout' });
   });
@@ -220,13 +220,10 @@ describe('concurrency', () => {
 });
 
 describe('the end', () => {
-  const hang = 'export const handler = async () => new Promise((done) => setTimeout(done, 60_000));';
-
   it('of one environment by kill() fails the invocation in flight only', async () => {
     const host = hostOf(hang);
     const invocation = host.invoke({});
-    await until(() => host.environments().length > 0, 'it runs');
-    await delay(300);
+    await itRuns();
     const [{ pid, busy } = { pid: 0, busy: false }] = host.environments();
     expect(busy).toBe(true);
     await host.kill(pid);

@@ -16,6 +16,8 @@ import { outputs } from '../../lambdas/shared/limits/names.ts';
 import type { Authority } from '../../local/authority.ts';
 import { createAuthority } from '../../local/authority.ts';
 import type { CallEntry } from '../../local/call-log.ts';
+import type { CountedCall } from '../../local/interference.ts';
+import type { Skipped, SkipOptions } from '../../local/skip.ts';
 import type { StackSpec } from '../../local/template.ts';
 
 const root = path.join(import.meta.dirname, '../..');
@@ -37,10 +39,11 @@ export interface Embedded {
   register(endpointId: string, url: string, settings?: Record<string, unknown>): Promise<void>;
   record(endpointId: string, eventId: string): Promise<DeliveryRecord | undefined>;
   advance(ms: number): Promise<void>;
-  /**
-   * Passes time until the delivery queue is empty. The clock moves only while no invocation is under way, for an advance
-   * beyond its deadline would kill it.
-   */
+  /** Moves the clock to when the next hidden message becomes visible, unless something is under way. Waits a little that it ends. */
+  skip(options?: SkipOptions): Promise<Skipped>;
+  /** As `skip`, without moving anything. */
+  look(): Promise<Skipped>;
+  /** Passes time until the delivery queue is empty and nothing is under way. */
   drainQueue(limitMs?: number): Promise<void>;
   /** Waits until the delivery waits after `attempt` attempts, then moves the clock to its due time. */
   passDue(endpointId: string, eventId: string, attempt: number): Promise<void>;
@@ -48,9 +51,21 @@ export interface Embedded {
   stack(): Promise<StackSpec>;
   environments(): Promise<{ pid: number; busy: boolean }[]>;
   kill(pid: number): Promise<void>;
+  /** Stops the deliver function at its `call`-th call from now on; see local/README.md. A call of 0 only counts. */
+  stopAt(call: number, when: 'before' | 'after'): Promise<void>;
+  disarmStop(): Promise<void>;
+  stopState(): Promise<StopState>;
+  /** Has every such call refused, until `heal`. */
+  refuse(fault: { service: string; code: string; operation?: string; resource?: string; function?: string }): Promise<void>;
+  heal(): Promise<void>;
   /** Lines that the deliver function has logged. */
   logs(): string;
   stop(): Promise<number | null>;
+}
+
+export interface StopState {
+  readonly counted: readonly CountedCall[];
+  readonly stopped?: CountedCall;
 }
 
 export const testSecret = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;
@@ -79,10 +94,12 @@ export async function startEmbedded(options: StartOptions = {}): Promise<Embedde
   const output = (key: string) => local.outputs[key] ?? '';
   const registry = createDynamoDbRegistry(db, output(outputs.endpointsTable));
   const get = async <T>(url: string): Promise<T> => (await (await fetch(local.endpoint + url)).json()) as T;
-  const post = async (url: string, body: object): Promise<void> => {
-    const answer = await fetch(local.endpoint + url, { method: 'POST', body: JSON.stringify(body) });
+  const post = async <T = unknown>(url: string, body: object, method = 'POST'): Promise<T> => {
+    const answer = await fetch(local.endpoint + url, { method, body: JSON.stringify(body) });
     if (!answer.ok) throw new Error(`${url}: ${answer.status} ${await answer.text()}`);
+    return (await answer.json()) as T;
   };
+  const skip = (options: SkipOptions = {}) => post<Skipped>('/_sluice/skip', { waitMs: 500, ...options });
   let version = 0;
   const record: Embedded['record'] = (endpointId, eventId) =>
     readRecord(db, output(outputs.deliveriesTable), recordKeyOf(endpointId, claimKeyOf(eventId)));
@@ -105,13 +122,12 @@ export async function startEmbedded(options: StartOptions = {}): Promise<Embedde
       if (answer !== 'written') throw new Error(`endpoint ${endpointId}: ${answer}`);
     },
     record,
+    skip,
+    look: () => skip({ limitMs: 0 }),
     drainQueue: async (limitMs) => {
       await until('the delivery queue is empty', async () => {
-        const { ready, hidden } = await depth(sqs, output(outputs.deliveryQueueUrl));
-        if (ready + hidden === 0) return true;
-        const busy = (await get<{ busy: boolean }[]>('/_sluice/environments?function=deliver')).some((e) => e.busy);
-        if (ready === 0 && !busy) await post('/_sluice/clock', { advanceMs: 20_000 });
-        return false;
+        const { idle, hidden } = await skip();
+        return idle && hidden === 0;
       }, limitMs);
     },
     async passDue(endpointId, eventId, attempt) {
@@ -123,11 +139,16 @@ export async function startEmbedded(options: StartOptions = {}): Promise<Embedde
       // The message's visibility is in whole seconds, rounded up.
       await post('/_sluice/clock', { advanceMs: Math.max(0, dueEpochMs - nowEpochMs) + 1_000 });
     },
-    advance: (ms) => post('/_sluice/clock', { advanceMs: ms }),
+    advance: async (ms) => void (await post('/_sluice/clock', { advanceMs: ms })),
     calls: (since = 0) => get(`/_sluice/calls?since=${since}`),
     stack: () => get('/_sluice/stack'),
     environments: () => get('/_sluice/environments?function=deliver'),
-    kill: (pid) => post('/_sluice/kill', { function: 'deliver', pid }),
+    kill: async (pid) => void (await post('/_sluice/kill', { function: 'deliver', pid })),
+    stopAt: async (call, when) => void (await post('/_sluice/stop-at', { function: 'deliver', call, when })),
+    disarmStop: async () => void (await post('/_sluice/stop-at', {}, 'DELETE')),
+    stopState: () => get('/_sluice/stop-at'),
+    refuse: async (fault) => void (await post('/_sluice/faults', fault)),
+    heal: async () => void (await post('/_sluice/faults', {}, 'DELETE')),
     logs: () => readFileSync(path.join(dir, 'logs', `${Object.values(local.functions)[0] ?? ''}.log`), 'utf8'),
     async stop() {
       sqs.destroy();

@@ -21,6 +21,9 @@ export interface Reply {
   readonly afterMs?: number;
   /** Answer nothing and close the connection. */
   readonly hangUp?: boolean;
+  /** Done before the answer, and once it has been handed to the system. */
+  readonly before?: () => Promise<void>;
+  readonly after?: () => Promise<void>;
 }
 
 /** An HTTPS consumer on loopback that keeps what it got and answers as it is told. */
@@ -28,6 +31,10 @@ export interface Recorder {
   readonly requests: Recorded[];
   /** Requests that have arrived whole and are not answered yet. */
   open(): number;
+  /** The most of them at once, from the start, whose client was there: what a client that died had open is orphaned. */
+  mostLive(): number;
+  /** Requests, from the start, whose client was gone before they were answered. */
+  orphaned(): number;
   reply(decide: (request: Recorded, nth: number) => Reply): void;
   url(path?: string): string;
   close(): Promise<void>;
@@ -36,7 +43,25 @@ export interface Recorder {
 export async function startRecorder(authority: Authority): Promise<Recorder> {
   const requests: Recorded[] = [];
   let decide: (request: Recorded, nth: number) => Reply = () => ({ status: 200 });
-  let open = 0;
+  const open = new Set<{ isLive: boolean }>();
+  let mostLive = 0;
+  let orphaned = 0;
+  const opened = ({ socket }: ServerResponse) => {
+    const one = { isLive: true };
+    open.add(one);
+    mostLive = Math.max(mostLive, [...open].filter(({ isLive }) => isLive).length);
+    const gone = () => {
+      if (one.isLive) orphaned++;
+      one.isLive = false;
+    };
+    // The end as well: it comes before the close, and by then the client's slot may be somebody else's.
+    const signs = ['end', 'error', 'close'];
+    for (const sign of signs) socket?.once(sign, gone);
+    return () => {
+      for (const sign of signs) socket?.off(sign, gone);
+      open.delete(one);
+    };
+  };
   const server = https.createServer({ key: authority.key, cert: authority.cert }, (request, response) => {
     const chunks: Buffer[] = [];
     request.on('data', (chunk: Buffer) => chunks.push(chunk));
@@ -44,23 +69,28 @@ export async function startRecorder(authority: Authority): Promise<Recorder> {
       const headers = request.headers as Record<string, string>;
       const recorded = { path: request.url ?? '', eventId: headers['webhook-id'] ?? '', headers, rawHeaders: request.rawHeaders, body: Buffer.concat(chunks) };
       requests.push(recorded);
-      open++;
-      void answer(recorded, response).finally(() => open--);
+      void answer(recorded, response, opened(response));
     });
   });
-  const answer = async (recorded: Recorded, response: ServerResponse) => {
+  const answer = async (recorded: Recorded, response: ServerResponse, closed: () => void) => {
     const nth = requests.filter((r) => r.eventId === recorded.eventId).length;
     const reply = decide(recorded, nth);
     if (reply.afterMs !== undefined) await sleep(reply.afterMs);
+    await reply.before?.();
+    // Before the answer: whoever has it may send the next request at once.
+    closed();
     if (reply.hangUp === true) response.socket?.destroy();
-    else response.writeHead(reply.status, { 'content-type': 'text/plain', ...reply.headers }).end(reply.body ?? '');
+    else await ended(response.writeHead(reply.status, { 'content-type': 'text/plain', ...reply.headers }), reply.body);
+    await reply.after?.();
   };
   // A client that was killed half way is no failure of the consumer.
   server.on('clientError', (_error, socket) => socket.destroy());
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   return {
     requests,
-    open: () => open,
+    open: () => open.size,
+    mostLive: () => mostLive,
+    orphaned: () => orphaned,
     reply: (next) => (decide = next),
     url: (path = '/hooks') => `https://localhost:${(server.address() as AddressInfo).port}${path}`,
     close: () =>
@@ -69,4 +99,13 @@ export async function startRecorder(authority: Authority): Promise<Recorder> {
         server.closeAllConnections();
       }),
   };
+}
+
+/** Ends an answer, and waits until it is on its way; or until its client turns out to be gone. */
+function ended(response: ServerResponse, body = ''): Promise<void> {
+  if (response.destroyed) return Promise.resolve();
+  return new Promise((resolve) => {
+    response.once('close', resolve);
+    response.end(body, () => resolve());
+  });
 }

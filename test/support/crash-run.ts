@@ -1,0 +1,213 @@
+import { DeleteMessageCommand, ReceiveMessageCommand, SendMessageBatchCommand, type Message } from '@aws-sdk/client-sqs';
+import { claimKeyOf, recordKeyOf, syntheticKeyOf } from '../../lambdas/shared/core/keys.ts';
+import type { DeadReason } from '../../lambdas/shared/core/record.ts';
+import { messageAttributes, outputs } from '../../lambdas/shared/limits/names.ts';
+import { messageBody, until, type Embedded } from './embedded.ts';
+import type { Recorded, Recorder, Reply } from './recorder.ts';
+
+/** Where a run is crashed: at a call that the function makes, or at a request that the consumer gets. */
+export type Stop =
+  | { readonly at: 'nowhere' }
+  | { readonly at: 'call' | 'request'; readonly nth: number; readonly when: 'before' | 'after' };
+
+/** What happens to the installation, and what is crashed of it. Everything is made anew for each run. */
+export interface Scenario {
+  readonly name: string;
+  /** What the consumer gets in a run without a crash, from the preparation on: the measure of the others. */
+  readonly requests: number;
+  /** What must be there first. No crash here; must leave nothing under way. */
+  prepare?(run: CrashRun): Promise<unknown>;
+  /** What the crashes are put into: from here until the queue is empty. */
+  send(run: CrashRun): Promise<unknown>;
+  /** The consumer's answer to the `nth` request about an event, from 1; by default 200. */
+  reply?(request: Recorded, nth: number, run: CrashRun): Reply;
+  /** What must hold at the end beside an empty delivery queue, for what waits elsewhere. Asked after each step of time. */
+  settled?(run: CrashRun): Promise<boolean>;
+}
+
+/** One delivery of a run. */
+export interface Sent {
+  readonly endpointId: string;
+  readonly eventId: string;
+  readonly body: string;
+  readonly recordKey: string;
+  /** What must become of it, whatever crashes. */
+  readonly ends: 'delivered' | DeadReason;
+}
+
+export interface SendOptions {
+  /** Source text. */
+  readonly payload?: string;
+  /** Further fields of the message. */
+  readonly more?: Record<string, unknown>;
+  /** The message's sluice-gen attribute. */
+  readonly generation?: number;
+  readonly ends?: Sent['ends'];
+}
+
+/** One play of a scenario, with names of its own in the one running installation. */
+export class CrashRun {
+  readonly embedded: Embedded;
+  /** By record key. */
+  readonly deliveries = new Map<string, Sent>();
+  readonly endpointIds = new Set<string>();
+  /** Set where the stop is at a request, once the process is gone. */
+  stoppedAtRequest: string | undefined;
+  #requests = 0;
+  #armed = false;
+  #loggedBefore = 0;
+  readonly #n: number;
+  readonly #stop: Stop;
+  readonly #scenario: Scenario;
+  readonly #consumer: Recorder;
+
+  constructor(parts: { embedded: Embedded; consumer: Recorder; scenario: Scenario; stop: Stop; n: number }) {
+    this.embedded = parts.embedded;
+    this.#consumer = parts.consumer;
+    this.#scenario = parts.scenario;
+    this.#stop = parts.stop;
+    this.#n = parts.n;
+  }
+
+  /** A name of this run's own. */
+  id(name: string): string {
+    return `${name}-${this.#n}`;
+  }
+
+  get endpointId(): string {
+    return this.id('ep');
+  }
+
+  /** Registers the run's endpoint, or registers it anew. */
+  async register(settings: Record<string, unknown> = {}, url = this.#consumer.url(`/${this.endpointId}`)): Promise<void> {
+    await this.embedded.register(this.endpointId, url, { retry: { baseS: 5, factor: 1 }, ...settings });
+    this.endpointIds.add(this.endpointId);
+  }
+
+  async send(name = 'evt', options: SendOptions = {}): Promise<Sent> {
+    const sent = this.#noted(name, options);
+    await this.embedded.send(sent.body, options.generation === undefined ? {} : { generation: options.generation });
+    return sent;
+  }
+
+  /** As one batch, so that one receive finds them all. */
+  async sendTogether(names: readonly string[], options: SendOptions = {}): Promise<void> {
+    const Entries = names.map((name, i) => ({ Id: String(i), MessageBody: this.#noted(name, options).body }));
+    await this.embedded.sqs.send(new SendMessageBatchCommand({ QueueUrl: this.embedded.output(outputs.deliveryQueueUrl), Entries }));
+  }
+
+  /** A message without an event. */
+  async sendMalformed(): Promise<void> {
+    const body = `{"endpointId":"${this.endpointId}"}`;
+    this.#note({ endpointId: this.endpointId, eventId: '', body, recordKey: syntheticKeyOf(this.endpointId, 'malformed', body), ends: 'malformed' });
+    await this.embedded.send(body);
+  }
+
+  /** Moves this run's one dead letter back to the delivery queue, as the console's redrive does. */
+  async redrive(ends: Sent['ends']): Promise<void> {
+    const [copy] = await this.takeDeadLetters();
+    for (const sent of this.deliveries.values()) if (sent.body === copy?.Body) this.#note({ ...sent, ends });
+    await this.embedded.send(copy?.Body ?? '', { generation: generationOf(copy) });
+  }
+
+  /** Waits until the queue is empty; for what a scenario prepares. */
+  settle(): Promise<void> {
+    return this.embedded.drainQueue();
+  }
+
+  /** What the function makes of a message while some of its calls are refused: it comes to rest, and they are not refused any more. */
+  async whileRefused(fault: Parameters<Embedded['refuse']>[0], send: () => Promise<unknown>): Promise<void> {
+    await this.embedded.refuse({ ...fault, function: 'deliver' });
+    await send();
+    await this.idle();
+    await this.embedded.heal();
+  }
+
+  /** Waits until nothing is under way, and lets no time pass. */
+  async idle(): Promise<void> {
+    await until('nothing is under way', async () => (await this.embedded.look()).idle);
+  }
+
+  /** All copies that the dead-letter queue holds; they are gone from it then. */
+  async takeDeadLetters(): Promise<Message[]> {
+    const QueueUrl = this.embedded.output(outputs.deadLetterQueueUrl);
+    const taken: Message[] = [];
+    for (;;) {
+      const { Messages = [] } = await this.embedded.sqs.send(new ReceiveMessageCommand({ QueueUrl, MaxNumberOfMessages: 10, MessageAttributeNames: ['All'] }));
+      if (Messages.length === 0) return taken;
+      taken.push(...Messages);
+      await Promise.all(Messages.map(({ ReceiptHandle }) => this.embedded.sqs.send(new DeleteMessageCommand({ QueueUrl, ReceiptHandle }))));
+    }
+  }
+
+  /** Requests about an event of this run, oldest first. */
+  requestsOf(sent: Pick<Sent, 'endpointId' | 'eventId'>): Recorded[] {
+    return this.#consumer.requests.filter((r) => r.eventId === sent.eventId && r.path === `/${sent.endpointId}`);
+  }
+
+  /** Waits for a condition, or for the crash: what it waits for may then never come. */
+  async orStopped(what: string, look: () => boolean | Promise<boolean>): Promise<void> {
+    await until(what, async () => (await look()) || (await this.stopped()) !== undefined);
+  }
+
+  /** The effect at which the process was killed. */
+  async stopped(): Promise<string | undefined> {
+    if (this.#stop.at !== 'call' || !this.#armed) return this.stoppedAtRequest;
+    const { stopped } = await this.embedded.stopState();
+    return stopped && `${stopped.service}:${stopped.operation}`;
+  }
+
+  async killBusy(): Promise<void> {
+    await Promise.all((await this.#busy()).map((pid) => this.embedded.kill(pid)));
+  }
+
+  /** What the function has logged since the run was armed. */
+  logged(): string {
+    return this.embedded.logs().slice(this.#loggedBefore);
+  }
+
+  async arm(): Promise<void> {
+    this.#loggedBefore = this.embedded.logs().length;
+    const { at } = this.#stop;
+    await (at === 'call' ? this.embedded.stopAt(this.#stop.nth, this.#stop.when) : this.embedded.stopAt(0, 'before'));
+    this.#armed = true;
+  }
+
+  /** The consumer's answer, with the crash around it where it is this request's turn. */
+  reply(request: Recorded, nth: number): Reply {
+    const reply = this.#scenario.reply?.(request, nth, this) ?? { status: 200 };
+    const stop = this.#stop;
+    if (stop.at !== 'request' || !this.#armed || ++this.#requests !== stop.nth) return reply;
+    const kill = async () => {
+      await this.killBusy();
+      this.stoppedAtRequest = 'POST';
+    };
+    if (stop.when === 'before') return { ...reply, before: () => kill().then(() => reply.before?.()) };
+    // Stopped first, so that the answer is certainly on its way and certainly not seen.
+    return { ...reply, before: async () => (await reply.before?.(), this.#freezeBusy()), after: kill };
+  }
+
+  async #freezeBusy(): Promise<void> {
+    for (const pid of await this.#busy()) process.kill(pid, 'SIGSTOP');
+  }
+
+  async #busy(): Promise<number[]> {
+    return (await this.embedded.environments()).filter(({ busy }) => busy).map(({ pid }) => pid);
+  }
+
+  #noted(name: string, { payload, more, ends = 'delivered' }: SendOptions): Sent {
+    const [endpointId, eventId] = [this.endpointId, this.id(name)];
+    const body = messageBody(endpointId, eventId, payload, more);
+    const ownKey = recordKeyOf(endpointId, claimKeyOf(eventId));
+    return this.#note({ endpointId, eventId, body, recordKey: ends === 'conflict' ? syntheticKeyOf(endpointId, ends, body) : ownKey, ends });
+  }
+
+  #note(sent: Sent): Sent {
+    this.deliveries.set(sent.recordKey, sent);
+    return sent;
+  }
+}
+
+export function generationOf(copy: Message | undefined): number {
+  return Number(copy?.MessageAttributes?.[messageAttributes.generation]?.StringValue);
+}

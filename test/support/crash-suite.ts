@@ -1,0 +1,22 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { CrashHarness } from './crash-harness.ts';
+import type { Scenario } from './crash-run.ts';
+
+/** One test a scenario, all in one installation. Prints once what was crashed. */
+export function describeCrashes(title: string, scenarios: readonly Scenario[]): void {
+  describe(title, () => {
+    let harness: CrashHarness;
+    beforeAll(async () => {
+      harness = await CrashHarness.start();
+    });
+    afterAll(() => harness.close());
+
+    it.each(scenarios)('$name', { timeout: 300_000 }, async (scenario) => {
+      const { effects, crashes, problems } = await harness.crashEverywhere(scenario);
+      console.log(`${scenario.name}: ${crashes} crashes around ${effects.length} effects: ${effects.join(', ')}`);
+      expect(problems).toEqual([]);
+      // A scenario without effects would prove nothing.
+      expect(crashes).toBeGreaterThanOrEqual(2 * effects.length - 2);
+    });
+  });
+}
