@@ -100,7 +100,7 @@ function deliverRole(scope: Construct, { queues, tables }: DeliverFunctionProps,
     allow(['sqs:ReceiveMessage', 'sqs:DeleteMessage', 'sqs:GetQueueAttributes', 'sqs:ChangeMessageVisibility'], queues.delivery.queueArn),
     allow(['sqs:SendMessage'], queues.deadLetter.queueArn),
     allow(['dynamodb:GetItem', 'dynamodb:UpdateItem', 'dynamodb:ConditionCheckItem'], tables.endpoints.tableArn),
-    allow(['dynamodb:BatchGetItem', 'dynamodb:UpdateItem', 'dynamodb:ConditionCheckItem'], tables.deliveries.tableArn),
+    allow(['dynamodb:BatchGetItem', 'dynamodb:UpdateItem'], tables.deliveries.tableArn),
     // The ARN of a log group ends in `:*`, which stands for its streams: Lambda names those.
     allow(['logs:CreateLogStream', 'logs:PutLogEvents'], logGroup.logGroupArn),
   ];

@@ -69,7 +69,11 @@ export async function admit(
       return done(why.granted, answer.lane?.avail);
     }
     if (why.kind === 'noLane' || why.kind === 'staleConfig') {
-      const fresh = await deps.endpoints.refresh(endpoint.config.endpointId);
+      const fresh = await refreshed(deps, endpoint.config.endpointId);
+      if (fresh === 'unread') {
+        shed(wanted);
+        return done([]);
+      }
       if (fresh?.config.status !== 'enabled') return { kind: 'unavailable', endpoint: fresh, gaveBack };
       endpoint = fresh;
       shed(wanted.slice(fresh.config.maxInFlight));
@@ -82,6 +86,16 @@ export async function admit(
       shed(wanted);
       return done([]);
     }
+  }
+}
+
+/** A read that fails must not undo what earlier waves have settled. */
+async function refreshed(deps: DeliverDeps, endpointId: string): Promise<Endpoint | undefined | 'unread'> {
+  try {
+    return await deps.endpoints.refresh(endpointId);
+  } catch (error) {
+    deps.telemetry.fault('endpoint-unread', error, { endpointId });
+    return 'unread';
   }
 }
 

@@ -141,6 +141,20 @@ describe('an exchange', () => {
     expect(await h.lane()).toMatchObject({ slots: 1, avail: 1, ...idle });
   });
 
+  it('under another configuration that cannot be read sheds the rest, and what was settled is acknowledged', async () => {
+    const lanes = noted({
+      exchange: async (held, ask) => {
+        await h.store.put(endpointOf({ maxInFlight: 2 }, 'V2'));
+        return h.store.lanes.exchange(held, ask);
+      },
+    });
+    const endpoints = { get: () => h.deps.endpoints.get('acme'), refresh: () => Promise.reject(new Error('the table is away')) };
+    const batch = batchOf('a', 'b', 'c');
+    expect(await h.run(batch, { ...lanes, endpoints })).toEqual([batch[2]?.messageId]);
+    expect(h.telemetry.faults).toHaveLength(1);
+    expect(await h.lane()).toMatchObject({ avail: 2, ...idle });
+  });
+
   it('to an endpoint that was disabled meanwhile buries the rest', async () => {
     const lanes = noted({
       exchange: async (held, ask) => {

@@ -1,11 +1,11 @@
+import { SetQueueAttributesCommand } from '@aws-sdk/client-sqs';
 import { createDynamoDbRecords } from '../../lambdas/shared/adapters/dynamodb-records.ts';
 import { dead } from '../../lambdas/shared/core/decide.ts';
 import { hashOf, syntheticKeyOf } from '../../lambdas/shared/core/keys.ts';
 import { blankRecord } from '../../lambdas/shared/core/record.ts';
 import { outputs } from '../../lambdas/shared/limits/names.ts';
-import { SetQueueAttributesCommand } from '@aws-sdk/client-sqs';
-import { describeCrashes } from '../support/crash-suite.ts';
 import type { CrashRun, Scenario } from '../support/crash-run.ts';
+import { describeCrashes } from '../support/crash-suite.ts';
 import { messageBody, until } from '../support/embedded.ts';
 import { occupySlot } from '../support/occupied-lane.ts';
 

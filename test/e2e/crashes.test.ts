@@ -1,5 +1,5 @@
-import { describeCrashes } from '../support/crash-suite.ts';
 import type { Scenario } from '../support/crash-run.ts';
+import { describeCrashes } from '../support/crash-suite.ts';
 
 /** A port on which nobody listens. */
 const nobody = 'https://localhost:1/';

@@ -50,10 +50,7 @@ describe(`${workers} workers for a lane of ${slots} (L1, U4)`, () => {
       await embedded.skip({ beyondMs, waitMs: 0 });
       return killed === kills;
     }, 300_000);
-    await until('the queue is empty', async () => {
-      const { idle, hidden } = await embedded.skip({ beyondMs });
-      return idle && hidden === 0;
-    }, 300_000);
+    await embedded.drainQueue(300_000);
     console.log(`${events} events, ${kills} kills: ${consumer.requests.length} requests, ${consumer.mostLive()} live at most, ${consumer.orphaned()} orphaned`);
 
     const records = await Promise.all(ids.map((id) => embedded.record('raced', id)));

@@ -153,7 +153,7 @@ describe('IAM', () => {
       'DeliverLogs: logs:CreateLogStream logs:PutLogEvents',
       'QueuesDeadLetter: sqs:SendMessage',
       'QueuesDelivery: sqs:ChangeMessageVisibility sqs:DeleteMessage sqs:GetQueueAttributes sqs:ReceiveMessage',
-      'TablesDeliveries: dynamodb:BatchGetItem dynamodb:ConditionCheckItem dynamodb:UpdateItem',
+      'TablesDeliveries: dynamodb:BatchGetItem dynamodb:UpdateItem',
       'TablesEndpoints: dynamodb:ConditionCheckItem dynamodb:GetItem dynamodb:UpdateItem',
     ]);
   });

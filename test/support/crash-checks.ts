@@ -1,7 +1,8 @@
 import type { Message } from '@aws-sdk/client-sqs';
 import { readRecord } from '../../lambdas/shared/adapters/dynamodb-dead-letters.ts';
+import { afterReap } from '../../lambdas/shared/core/decide.ts';
 import { claimKeyOf } from '../../lambdas/shared/core/keys.ts';
-import { stateName, type DeliveryRecord } from '../../lambdas/shared/core/record.ts';
+import { blankRecord, stateName, type DeliveryRecord } from '../../lambdas/shared/core/record.ts';
 import { headers, outputs } from '../../lambdas/shared/limits/names.ts';
 import { generationOf, type CrashRun, type Sent } from './crash-run.ts';
 import { depth } from './embedded.ts';
@@ -34,9 +35,12 @@ export function lostSince(before: Fact | undefined, { record, requests }: Fact):
   return requests.length - (before?.requests.length ?? 0) - (settledBySender(record) - settledBySender(before?.record));
 }
 
+/** What a record says of an attempt whose sender left no verdict. */
+const [reaped] = afterReap(blankRecord({ endpointId: '', recordKey: '', eventId: '', eventType: undefined, payloadHash: '' }, 0), '', 0).history;
+
 /** Attempts whose verdict came from who made them, not from who cleared up after a crash. */
 function settledBySender(record: DeliveryRecord | undefined): number {
-  return record?.history.filter((entry) => entry.outcome === 'answered' || (entry.outcome === 'ambiguous' && !entry.detail.includes('died'))).length ?? 0;
+  return record?.history.filter((entry) => entry.outcome !== 'unsent' && entry.detail !== reaped?.detail).length ?? 0;
 }
 
 /** What must hold of a delivery once nothing is left to do, whatever crashed. `calm`: the same delivery in a run without a crash. */

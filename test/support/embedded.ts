@@ -126,7 +126,8 @@ export async function startEmbedded(options: StartOptions = {}): Promise<Embedde
     look: () => skip({ limitMs: 0 }),
     drainQueue: async (limitMs) => {
       await until('the delivery queue is empty', async () => {
-        const { idle, hidden } = await skip();
+        // Some seconds beyond, so that many do not come back one by one.
+        const { idle, hidden } = await skip({ beyondMs: 20_000 });
         return idle && hidden === 0;
       }, limitMs);
     },
