@@ -4,6 +4,8 @@ import type { Clause } from './clauses.ts';
 export interface Catcher extends Clause {
   readonly guards: string;
   readonly world: string;
+  /** Of random histories (test/support/lanes-model.ts) that show it soon. */
+  readonly seed: number;
 }
 
 const taking = 'endpoints: cfg = ? AND avail >= ? AND attribute_not_exists(claims.?) AND attribute_not_exists(leases.?)';
@@ -14,7 +16,7 @@ const noEndpoint = 'endpoints: attribute_not_exists(pk) OR (cfg = ? AND attribut
 const sameEndpoint = 'endpoints: cfg = ? AND attribute_not_exists(claims.?)';
 const resizing = 'endpoints: cfg = ? AND slots = ?';
 
-const of = (condition: string, clause: string, world: string, guards: string): Catcher => ({ condition, clause, world, guards });
+const of = (condition: string, clause: string, world: string, guards: string, seed = 1): Catcher => ({ condition, clause, world, guards, seed });
 
 export const catchers: readonly Catcher[] = [
   of(taking, 'cfg = ?', 'shrinking', 'admit: nothing is sent by a configuration that was replaced'),
@@ -31,8 +33,8 @@ export const catchers: readonly Catcher[] = [
   of('endpoints: leases.? = ?', 'leases.? = ?', 'wide', 'reap of a lease: slots are returned once'),
   of('endpoints: claims.? = ?', 'claims.? = ?', 'conflict', 'reap of a claim: of exactly the owner that was seen dead'),
   of('deliveries: attribute_not_exists(pk)', 'attribute_not_exists(pk)', 'wide', 'a first verdict: there is no other'),
-  of(sameRecord, 'generation = ?', 'resend', 'a verdict: of this generation'),
-  of(sameRecord, 'attempt = ?', 'resend', 'a verdict: none has come since the record was read'),
+  of(sameRecord, 'generation = ?', 'resend', 'a verdict: of this generation', 4),
+  of(sameRecord, 'attempt = ?', 'resend', 'a verdict: none has come since the record was read', 2),
   of(sameRecord, 'state = ?', 'aged', 'a verdict: the delivery was not given up meanwhile'),
   of('deliveries: generation = ?', 'generation = ?', 'resend', 'a next generation, a mark, a retirement: of the verdict that was read'),
   of(noEndpoint, 'attribute_not_exists(pk)', 'newcomers', 'burial without an endpoint: also where there never was one'),

@@ -2,6 +2,7 @@
 import { parseArgs } from 'node:util';
 import { catchers, nameOf, type Catcher } from './catchers.ts';
 import { explore, type Explored } from './explore.ts';
+import { runLanesModel } from '../support/lanes-model.ts';
 import { worldNames, worldOf } from './worlds.ts';
 
 const help = `Usage: npm run explore -- [WORLD …] [options]
@@ -11,6 +12,7 @@ DynamoDB, with copies received twice, a process that dies, a write that fails, i
 
   WORLD       only these (default: all): ${worldNames.join(', ')}
   --mutants   instead, remove each clause of each condition in turn; each must break something
+  --model     with --mutants: look for each by random histories on the embedded DynamoDB too
   --traces    show how each broken state is reached
   --json      one object on standard output
   --help      this text
@@ -19,11 +21,15 @@ Exit code: 0 nothing is broken (with --mutants: every clause is needed), 1 other
 
 const options = {
   mutants: { type: 'boolean', default: false },
+  model: { type: 'boolean', default: false },
   traces: { type: 'boolean', default: false },
   json: { type: 'boolean', default: false },
   help: { type: 'boolean', default: false },
 } as const;
 type Flags = ReturnType<typeof parseArgs<{ options: typeof options }>>['values'];
+
+/** Histories at most for each clause. */
+const histories = 200;
 
 /** Worlds remember the programs that they have run, so each is made once. */
 const made = new Map(worldNames.map((name) => [name, worldOf(name)]));
@@ -70,18 +76,20 @@ async function worlds(names: readonly string[], flags: Flags): Promise<boolean> 
 }
 
 async function mutants(flags: Flags): Promise<boolean> {
-  const rows: (Pick<Catcher, 'condition' | 'clause' | 'guards' | 'world'> & { broken: Explored['broken'] })[] = [];
+  const rows: (Pick<Catcher, 'condition' | 'clause' | 'guards' | 'world'> & { broken: Explored['broken']; histories: number | undefined })[] = [];
   for (const [i, catcher] of catchers.entries()) {
     const { condition, clause, guards, world } = catcher;
     progress(`${i + 1} of ${catchers.length}: ${guards}`);
     const { broken } = await explore(worldBy(world), { dropped: catcher });
+    const random = flags.model ? await runLanesModel({ seed: catcher.seed, runs: histories, dropped: catcher, shrinks: false }) : undefined;
     progress('');
-    rows.push({ condition, clause, guards, world, broken });
+    rows.push({ condition, clause, guards, world, broken, histories: random?.failed === true ? random.runs : undefined });
     if (flags.json) continue;
     console.log(`${guards}\n  without ${nameOf(catcher)}\n  ${broken === undefined ? `SURVIVES in the world ${world}` : `${broken.problems.join('; ')} (world ${world}, ${broken.trace.length} steps)`}`);
+    if (random !== undefined) console.log(`  ${random.failed ? `seen in ${random.runs} random histories` : `NOT SEEN in ${random.runs} random histories`} (seed ${catcher.seed})`);
     if (flags.traces && broken !== undefined) console.log(indented(broken.trace));
   }
-  const survivors = rows.filter((row) => row.broken === undefined).length;
+  const survivors = rows.filter((row) => row.broken === undefined || (flags.model && row.histories === undefined)).length;
   console.log(flags.json ? JSON.stringify({ mutants: rows }) : `${rows.length} clauses, ${survivors} that nothing needs`);
   return survivors === 0;
 }

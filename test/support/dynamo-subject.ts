@@ -1,7 +1,7 @@
 /** The DynamoDB adapters on the embedded DynamoDB, in this process, over HTTP as the SDK speaks it. */
 import { CreateTableCommand, DynamoDBClient, GetItemCommand, UpdateItemCommand, type AttributeValue } from '@aws-sdk/client-dynamodb';
 import { marshall, unmarshall } from '@aws-sdk/util-dynamodb';
-import { startDynamoDb } from '../../local/dynamodb.ts';
+import { startDynamoDb, type DynamoDb } from '../../local/dynamodb.ts';
 import { startScheduler } from '../../local/scheduler.ts';
 import { startSqs } from '../../local/sqs.ts';
 import { startWire } from '../../local/wire.ts';
@@ -20,8 +20,10 @@ export interface DynamoSubject {
   readonly world: World & { registry: Registry };
   readonly client: Client;
   /** Another client on the same tables, as the functions' clients are but for `more`. */
-  connect(more?: Pick<ConstructorParameters<typeof DynamoDBClient>[0] & object, 'requestHandler' | 'maxAttempts'>): Client;
+  connect(more?: Pick<ConstructorParameters<typeof DynamoDBClient>[0] & object, 'requestHandler' | 'maxAttempts' | 'retryStrategy'>): Client;
   worldOn(client: Client): World & { registry: Registry };
+  /** Asks DynamoDB itself, beside the wire: for tests that look at the items after every step. */
+  readonly call: DynamoDb['call'];
   /** The raw item of a record. */
   item(recordKey: string): Promise<Record<string, unknown> | undefined>;
   setAttribute(recordKey: string, name: string, value: AttributeValue): Promise<void>;
@@ -68,6 +70,7 @@ export async function startDynamoSubject(): Promise<DynamoSubject> {
     client,
     connect,
     worldOn,
+    call: (...args) => dynamodb.call(...args),
     item: async (recordKey) => {
       const answer = await client.send(new GetItemCommand({ ...deliveryKey(recordKey), ConsistentRead: true }));
       return answer.Item === undefined ? undefined : unmarshall(answer.Item);

@@ -1,0 +1,298 @@
+/** What can be done next in a history, and what whoever does it makes of the answer. */
+import { afterAttempt, dead, renewed } from '../../../lambdas/shared/core/decide.ts';
+import { isExpired, readRefusal, type Lease } from '../../../lambdas/shared/core/lane.ts';
+import { decideReceive } from '../../../lambdas/shared/core/receive.ts';
+import type { AttemptOutcome } from '../../../lambdas/shared/core/outcome.ts';
+import type { DeadRecord, DeliveryRecord, WaitingRecord } from '../../../lambdas/shared/core/record.ts';
+import { blankOf } from '../../../lambdas/deliver/decide-copy.ts';
+import type { Admission, AdmitAnswer, GiveBack, LaneGuard } from '../../../lambdas/shared/ports/index.ts';
+import { configOf, endpointOf } from '../builders.ts';
+import { events, type Delivery, type History, type Planned, type Sender } from './history.ts';
+import * as operations from './operations.ts';
+import { checkPost } from './rules.ts';
+import type { Seen } from './state.ts';
+
+export const leaseMs = 1_000;
+
+export interface Asking {
+  readonly events: readonly string[];
+  /** The copies ask for a delivered event again. */
+  readonly resend: boolean;
+  /** The copies are redrives of what is buried. */
+  readonly redrive: boolean;
+}
+
+/** Indexes are taken modulo what is there. */
+export type Choice =
+  | ({ readonly kind: 'admit'; readonly isStale: boolean } & Asking)
+  | ({ readonly kind: 'exchange'; readonly which: number; readonly isStale: boolean } & Asking)
+  | { readonly kind: 'settle' | 'giveBack' | 'reapLease' | 'land'; readonly which: number }
+  | { readonly kind: 'reapClaim' | 'markBuried'; readonly event: string }
+  | { readonly kind: 'buryUnclaimed'; readonly event: string; readonly isStale: boolean; readonly renews: boolean }
+  | { readonly kind: 'put'; readonly slots: number }
+  | { readonly kind: 'remove' };
+
+const config = configOf({ retry: { baseS: 1, factor: 1, attempts: 12 } });
+
+export const outcomes = {
+  ok: { kind: 'answered', status: 200, bodyExcerpt: '', durationMs: 1 },
+  busy: { kind: 'answered', status: 503, bodyExcerpt: '', durationMs: 1 },
+  rejected: { kind: 'answered', status: 422, bodyExcerpt: '', durationMs: 1 },
+  silent: { kind: 'ambiguous', phase: 'headers', cause: 'timeout', durationMs: 1 },
+  /** Nothing is sent: the delivery is past its age. */
+  expired: undefined,
+} as const satisfies Record<string, AttemptOutcome | undefined>;
+
+export type OutcomeName = keyof typeof outcomes;
+
+const pick = <T>(all: readonly T[], which: number): T | undefined => all[which % Math.max(1, all.length)];
+
+/** Undefined where there is nothing to do it to. `id` names what it makes. */
+export function plan(h: History, choice: Choice, id: string): Planned | undefined {
+  switch (choice.kind) {
+    case 'admit':
+      return planAdmit(h, askOf(h, choice, `L${id}`, h.nowEpochMs + leaseMs));
+    case 'exchange':
+      return planExchange(h, choice, `L${id}`);
+    case 'settle':
+      return planSettle(h, choice.which);
+    case 'giveBack':
+      return planGiveBack(h, choice.which);
+    case 'reapLease':
+      return planReapLease(h, choice.which);
+    case 'reapClaim':
+      return planReapClaim(h, h.among([choice.event])[0] ?? '');
+    case 'markBuried':
+      return planMark(h, h.among([choice.event])[0] ?? '');
+    case 'buryUnclaimed':
+      return planBury(h, { ...choice, event: h.among([choice.event])[0] ?? '' }, `B${id}`);
+    case 'put':
+      return planPut(h, choice.slots, `V${id}`);
+    case 'remove':
+      return planned(operations.remove('remove', h.endpointId));
+    case 'land':
+      return planLand(h, choice.which);
+  }
+}
+
+const planned = (op: operations.Operation, more: Partial<Planned> = {}): Planned => ({ op, uses: [], hear: () => undefined, ...more });
+
+interface Asked {
+  readonly ask: Admission;
+  readonly deliveries: Delivery[];
+  readonly label: string;
+}
+
+function askOf(h: History, { events: wanted, resend, redrive, isStale }: Asking & { isStale: boolean }, leaseId: string, expiresEpochMs: number): Asked {
+  const current = h.state.version ?? 'none';
+  const cfg = isStale ? (h.versions.findLast((v) => v !== current) ?? 'old') : current;
+  const deliveries = h.among(wanted).map((event): Delivery => {
+    const record = h.recordOf(event);
+    const copy = h.copyOf(event, resend ? (record?.resend ?? 0) + 1 : 0, redrive && record?.state === 'dead' ? record.generation : undefined);
+    return { event, copy, phase: 'claimed' };
+  });
+  const asked = deliveries.map(({ copy: { claimKey, shortHash } }) => ({ claimKey, shortHash }));
+  const label = `${deliveries.map((d) => d.event).join('+')} by ${leaseId} under ${cfg}${resend ? ', a resend' : ''}${redrive ? ', a redrive' : ''}`;
+  return { ask: { endpointId: h.endpointId, cfg, leaseId, expiresEpochMs, wanted: asked }, deliveries, label };
+}
+
+function planAdmit(h: History, asked: Asked): Planned {
+  return planned(operations.admit(`admit ${asked.label}`, asked.ask), { hear: (answer) => void hearGrant(h, asked, answer as AdmitAnswer) });
+}
+
+/** What an admission was told. False where it has nothing. */
+function hearGrant(h: History, { ask, deliveries }: Asked, answer: AdmitAnswer): boolean {
+  const sender: Sender = { leaseId: ask.leaseId, cfg: ask.cfg, expiresEpochMs: ask.expiresEpochMs, deliveries, gives: undefined, isDead: false };
+  if (answer.kind === 'unsure') sender.gives = giveOf(h, sender);
+  else if (answer.kind !== 'granted') {
+    const why = answer.kind === 'refused' ? readRefusal(answer.lane, ask, h.nowEpochMs) : undefined;
+    if (why?.kind !== 'granted' || why.others.length > 0) return false;
+  }
+  h.senders.push(sender);
+  return answer.kind !== 'unsure';
+}
+
+const living = (h: History) => h.senders.filter((s) => !s.isDead);
+
+function giveOf(h: History, { leaseId, expiresEpochMs, deliveries }: Sender): GiveBack {
+  const keeps = (d: Delivery) => d.phase === 'sent' || d.phase === 'kept';
+  const keys = (some: readonly Delivery[]) => some.map((d) => d.copy.claimKey);
+  const judged = deliveries.filter((d) => d.to !== undefined);
+  const successes = judged.filter((d) => d.to?.state === 'delivered').length;
+  return {
+    endpointId: h.endpointId, leaseId, expiresEpochMs, slots: deliveries.length,
+    release: keys(deliveries.filter((d) => !keeps(d))), keep: keys(deliveries.filter(keeps)),
+    successes, failures: judged.length - successes,
+  };
+}
+
+function giveLabel(h: History, { release, keep, leaseId }: GiveBack): string {
+  const named = (keys: readonly string[]) => events.filter((event) => keys.includes(h.namesOf(event).claimKey)).join('+');
+  return `${leaseId}${release.length > 0 ? ` releasing ${named(release)}` : ''}${keep.length > 0 ? ` keeping ${named(keep)}` : ''}`;
+}
+
+function planGiveBack(h: History, which: number): Planned | undefined {
+  const sender = pick(living(h), which);
+  return sender === undefined ? undefined : giveBackOf(h, sender);
+}
+
+export function giveBackOf(h: History, sender: Sender): Planned {
+  const give = sender.gives ?? giveOf(h, sender);
+  const hear = () => void (h.senders = h.senders.filter((s) => s !== sender));
+  return planned(operations.giveBack(`give back ${giveLabel(h, give)}`, give), { sender, uses: [sender, ...sender.deliveries], hear, endWith: hear });
+}
+
+function planExchange(h: History, choice: Extract<Choice, { kind: 'exchange' }>, leaseId: string): Planned | undefined {
+  const sender = pick(living(h).filter((s) => s.gives === undefined), choice.which);
+  if (sender === undefined) return undefined;
+  const wanted = h.among(choice.events).filter((event) => !sender.deliveries.some((d) => d.event === event));
+  if (wanted.length === 0) return undefined;
+  const give = giveOf(h, sender);
+  const asked = askOf(h, { ...choice, events: wanted }, leaseId, sender.expiresEpochMs);
+  const hear = (answer: unknown) => {
+    if (hearGrant(h, asked, answer as AdmitAnswer)) h.senders = h.senders.filter((s) => s !== sender);
+    else sender.gives = give;
+  };
+  const endWith = () => void (h.senders = h.senders.filter((s) => s !== sender));
+  return planned(operations.exchange(`exchange ${giveLabel(h, give)} for ${asked.label}`, give, asked.ask), { sender, uses: [sender, ...sender.deliveries], hear, endWith });
+}
+
+/** The next write that any living sender owes a record. */
+function planSettle(h: History, which: number): Planned | undefined {
+  const open = living(h).flatMap((sender) => (sender.gives === undefined ? sender.deliveries.flatMap((d) => writeOf(h, sender, d) ?? []) : []));
+  return pick(open, which);
+}
+
+/** The next write of one delivery; none where it has to send first, or is done. */
+export function writeOf(h: History, sender: Sender, d: Delivery): Planned | undefined {
+  const by = `${d.event} by ${sender.leaseId}`;
+  const op = (label: string, from: DeliveryRecord | undefined, to: DeliveryRecord, hear: (answer: unknown) => void) =>
+    planned(operations.write(`${label} ${by}`, from, to), { sender, uses: [d], hear });
+  if (d.phase === 'sent' && d.to !== undefined) {
+    const { to } = d;
+    return op(`settle ${to.state}`, d.from, to, (answer) => void (d.phase = answer !== 'written' ? 'kept' : to.state === 'dead' ? 'burying' : 'done'));
+  }
+  if (d.phase === 'burying' && d.to?.state === 'dead') return markOf(`mark ${by}`, d.to, d);
+  if (d.phase !== 'claimed' || sender.expiresEpochMs <= h.nowEpochMs) return undefined;
+  const record = h.recordOf(d.event);
+  const decision = decided(h, d, record);
+  if (decision.kind === 'renew' && record !== undefined) {
+    return op(`renew (${decision.why})`, record, renewed(record, h.nowEpochMs, d.copy.message.resend), (answer) => void (d.phase = answer === 'written' ? 'claimed' : 'done'));
+  }
+  if (decision.kind === 'early' && record?.state === 'waiting' && d.copy.message.resend > record.resend) {
+    return op('note a resend of', record, { ...record, resend: d.copy.message.resend }, () => void (d.phase = 'done'));
+  }
+  return decision.kind === 'buryAgain' && record?.state === 'dead' ? markOf(`mark again ${by}`, record, d) : undefined;
+}
+
+function decided(h: History, { copy }: Delivery, record: DeliveryRecord | undefined) {
+  return decideReceive({ ...copy.message, deadLetterGeneration: copy.received.deadLetterGeneration }, record, h.nowEpochMs);
+}
+
+function markOf(label: string, record: DeadRecord, d?: Delivery): Planned {
+  return planned(operations.markBuried(label, record), { uses: d === undefined ? [] : [d], hear: () => void (d === undefined || (d.phase = 'done')) });
+}
+
+/** A request to the consumer, if the delivery is one that is sent now. False where it is not. */
+export function post(h: History, sender: Sender, d: Delivery, outcome: OutcomeName, waitMs: number): boolean {
+  if (d.phase !== 'claimed' || sender.isDead || sender.gives !== undefined || sender.expiresEpochMs <= h.nowEpochMs) return false;
+  const record = h.recordOf(d.event);
+  if (decided(h, d, record).kind !== 'proceed') return false;
+  const { claimKey, recordKey } = d.copy;
+  const { leaseId } = sender;
+  const base = record?.state === 'waiting' ? record : blankOf(d.copy);
+  const result = outcomes[outcome];
+  h.note(`${leaseId} ${result === undefined ? 'gives up' : 'sends'} ${d.event}: ${outcome}`);
+  d.phase = 'sent';
+  d.from = record;
+  if (result === undefined) {
+    d.to = dead({ ...base, lastEpochMs: h.nowEpochMs }, 'expired', 'found expired when it was due');
+    return true;
+  }
+  const problems = checkPost(h.state, { claimKey, recordKey, leaseId, nowEpochMs: h.nowEpochMs }, h.posts, h.verdicts);
+  if (problems.length > 0) throw h.broken(problems.join('; '));
+  h.posts.push({ recordKey, leaseId, generation: base.generation, delivers: outcome === 'ok' });
+  const to = afterAttempt(base, result, config, { nowEpochMs: h.nowEpochMs, random: 0, leaseId });
+  d.to = to.state === 'waiting' ? { ...to, dueEpochMs: h.nowEpochMs + waitMs } : to;
+  return true;
+}
+
+function planReapLease(h: History, which: number): Planned | undefined {
+  const found = pick([...(h.state.lane?.leases ?? [])].filter(([, lease]) => lease.expiresEpochMs <= h.nowEpochMs), which);
+  return found === undefined ? undefined : reapLeaseOf(h, ...found);
+}
+
+export function reapLeaseOf(h: History, leaseId: string, seen: Lease): Planned {
+  return planned(operations.reapLease(`reap lease ${leaseId} of ${seen.slots}`, h.endpointId, leaseId, seen));
+}
+
+export function planReapClaim(h: History, event: string): Planned | undefined {
+  const copy = h.copyOf(event, 0, undefined);
+  const { lane } = h.state;
+  const claim = lane?.claims.get(copy.claimKey);
+  if (lane === undefined || claim === undefined || !isExpired(lane, claim, h.nowEpochMs)) return undefined;
+  return planned(operations.reapClaim(`reap claim of ${claim.leaseId} on ${event}`, copy, claim, h.nowEpochMs));
+}
+
+/** Anybody who receives a copy of what is burying may finish it. */
+function planMark(h: History, event: string): Planned | undefined {
+  const record = h.recordOf(event);
+  return record?.state === 'dead' && record.phase === 'burying' ? markOf(`mark ${event}`, record) : undefined;
+}
+
+/** A delivery that nobody may claim: its endpoint is disabled or gone, as the burier has read, perhaps some time ago. */
+function planBury(h: History, { event, isStale, renews }: Extract<Choice, { kind: 'buryUnclaimed' }>, leaseId: string): Planned | undefined {
+  const record = h.recordOf(event);
+  const copy = h.copyOf(event, 0, undefined);
+  const isTerminal = record?.state === 'delivered' || (record?.state === 'dead' && record.phase === 'buried');
+  if (record !== undefined && record.state !== 'waiting' && !(renews && isTerminal)) return undefined;
+  const base = record === undefined ? blankOf(copy) : record.state === 'waiting' ? record : renewed(record, h.nowEpochMs, record.resend + 1);
+  const version = isStale ? h.versions.findLast((v) => v !== h.state.version) : h.state.version;
+  const lane: LaneGuard['lane'] = version === undefined ? { kind: 'absent' } : { kind: 'atVersion', cfg: version };
+  const token = { ...base, lastEpochMs: h.nowEpochMs, lastLease: { leaseId, kind: 'settled' as const } } satisfies WaitingRecord;
+  const to = dead(token, version === undefined ? 'unknown-endpoint' : 'disabled', 'without a lane');
+  const guard = { endpointId: h.endpointId, claimKey: copy.claimKey, lane };
+  return planned(operations.writeUnclaimed(`bury ${event} by ${leaseId}, no claim, ${version === undefined ? 'no endpoint' : `disabled at ${version}`}`, record, to, guard));
+}
+
+function planPut(h: History, slots: number, version: string): Planned {
+  const endpoint = endpointOf({ endpointId: h.endpointId, maxInFlight: slots }, version);
+  return planned(operations.put(`put ${slots} slots as ${version}`, endpoint), { slots, hear: (answer) => void (answer === 'written' && h.versions.push(version)) });
+}
+
+function planLand(h: History, which: number): Planned | undefined {
+  const late = pick(h.late, which);
+  if (late === undefined) return undefined;
+  const op: operations.Operation = {
+    label: `late: ${late.label}`, reads: [], readRequests: 0, unsure: undefined, again: late.instant, hasToken: () => false,
+    write: (state) => ({ ...late.instant(state, undefined), seen: undefined }),
+    perform: () => late.land(),
+  };
+  return planned(op, { isLate: true, uses: [late], hear: () => void h.late.splice(h.late.indexOf(late), 1) });
+}
+
+/** What could be issued now and one thing alone would stop, with that thing. What concerns one event is asked for one. */
+export function narrowlyRefused(h: History, which: number, id: string): { readonly why: string; readonly planned: Planned }[] {
+  const all = h.among(events);
+  const asked = all[which % all.length] ?? '';
+  const asking = { events: [asked], resend: false, redrive: false, isStale: false };
+  const senders = living(h);
+  const plans = [
+    ...h.late.map((_, i) => planLand(h, i)),
+    ...senders.flatMap((_, i) => planExchange(h, { kind: 'exchange', which: i, ...asking }, `L${id}`)),
+    ...senders.flatMap((_, i) => planExchange(h, { kind: 'exchange', which: i, ...asking, events: all }, `L${id}`)),
+    ...senders.flatMap((sender) => sender.deliveries.map((d) => writeOf(h, sender, d))),
+    ...senders.map((sender) => giveBackOf(h, sender)),
+    planBury(h, { kind: 'buryUnclaimed', event: asked, isStale: false, renews: true }, `B${id}`),
+  ];
+  return plans.flatMap((planned) => {
+    const [why, ...more] = planned === undefined ? [] : whyNot(h, planned);
+    return planned === undefined || why === undefined || more.length > 0 ? [] : [{ why, planned }];
+  });
+}
+
+function whyNot(h: History, { op }: Planned): readonly string[] {
+  let last: Seen = { state: h.state, seen: undefined };
+  for (const instant of [...op.reads, op.write]) last = instant(last.state, last.seen);
+  return last.why ?? [];
+}
