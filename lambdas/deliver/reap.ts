@@ -20,7 +20,7 @@ export async function reapExpired(deps: DeliverDeps, copy: Copy, claim: Claim): 
   const ambiguous = ambiguousAttempt(copy, claim, record, deps.clock.nowEpochMs());
   if (ambiguous !== undefined) assertTransition(ambiguous.from, ambiguous.to);
   const { endpointId, eventId } = copy.message;
-  const answer = await deps.lanes.reapClaim({ endpointId, claimKey: copy.claimKey, claim, recordKey: copy.recordKey, ambiguous });
+  const answer = await deps.lanes.reapClaim({ endpointId, claimKey: copy.claimKey, claim, ambiguous });
   if (answer === 'reaped') deps.telemetry.event('claim-reaped', { endpointId, eventId, ambiguous: ambiguous === undefined ? 0 : 1 });
   return answer === 'reaped';
 }

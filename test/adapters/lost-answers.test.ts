@@ -111,9 +111,9 @@ describe('giveBack', () => {
 describe('reaping', () => {
   beforeEach(() => subject.world.lanes.admit(lane.ask(['a', 'b'])));
   const reap = () => {
-    const { claimKey, recordKey, shortHash } = lane.names('a');
+    const { claimKey, shortHash } = lane.names('a');
     const ambiguous = { from: undefined, to: afterReap(waiting(), 'l1', expiresEpochMs) };
-    return faulty.lanes.reapClaim({ endpointId: lane.endpointId, claimKey, claim: { leaseId: 'l1', shortHash }, recordKey, ambiguous });
+    return faulty.lanes.reapClaim({ endpointId: lane.endpointId, claimKey, claim: { leaseId: 'l1', shortHash }, ambiguous });
   };
 
   it('a lease returns its slots once, however often it is repeated', async () => {

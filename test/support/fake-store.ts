@@ -94,7 +94,7 @@ export class FakeStore {
       const { ambiguous, claim } = reap;
       const found = lane?.claims.get(reap.claimKey);
       if (lane === undefined || found?.leaseId !== claim.leaseId || found.shortHash !== claim.shortHash) return Promise.resolve('lost');
-      if (ambiguous !== undefined && !isStill(this.#records.get(reap.recordKey), ambiguous.from)) return Promise.resolve('lost');
+      if (ambiguous !== undefined && !isStill(this.#records.get(ambiguous.to.recordKey), ambiguous.from)) return Promise.resolve('lost');
       lane.claims.delete(reap.claimKey);
       if (ambiguous !== undefined) this.seed(ambiguous.to);
       return Promise.resolve('reaped');

@@ -229,11 +229,11 @@ export function describeLanes(world: () => World): void {
 
 /** Reaps the claim that l1 holds on an event, after its expiry, from the record as given. */
 function reapFrom(world: World, lane: LaneSubject, event: string, from: DeliveryRecord | undefined, more: Partial<ReapClaim> = {}) {
-  const { claimKey, recordKey, shortHash } = lane.names(event);
+  const { claimKey, shortHash } = lane.names(event);
   const base = from ?? waitingOf({}, { endpointId: lane.endpointId, eventId: event });
   const ambiguous: ReapClaim['ambiguous'] = base.state !== 'waiting' ? undefined
     : { from: from?.state === 'waiting' ? from : undefined, to: afterReap(base, 'l1', expiresEpochMs) };
-  return world.lanes.reapClaim({ endpointId: lane.endpointId, claimKey, claim: { leaseId: 'l1', shortHash }, recordKey, ambiguous, ...more });
+  return world.lanes.reapClaim({ endpointId: lane.endpointId, claimKey, claim: { leaseId: 'l1', shortHash }, ambiguous, ...more });
 }
 
 function describeReapClaim(world: () => World, subject: () => LaneSubject, granted: (events: readonly string[]) => Promise<void>): void {

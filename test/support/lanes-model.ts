@@ -15,8 +15,6 @@ export interface LanesModelRun {
   readonly runs: number;
   /** Removed from every condition that has it. */
   readonly dropped?: Clause | undefined;
-  /** False: the rules alone decide, without the model. Default true. */
-  readonly hasModel?: boolean;
   /** Whether a history that fails is made as short as it can be. Default true; it takes seconds. */
   readonly shrinks?: boolean;
 }
@@ -44,7 +42,7 @@ export async function clausesOfLanesModel(run: Pick<LanesModelRun, 'seed' | 'run
 async function check(run: LanesModelRun, options: RealsOptions): Promise<LanesModelResult> {
   const reals = await startReals(options);
   try {
-    const property = fc.asyncProperty(histories, ([start, commands]) => play(reals, start, commands, run.hasModel ?? true));
+    const property = fc.asyncProperty(histories, ([start, commands]) => play(reals, start, commands));
     const details = await fc.check(property, { seed: run.seed, numRuns: run.runs, endOnFailure: run.shrinks === false, unbiased: true });
     if (!details.failed) return { failed: false, runs: details.numRuns };
     const [[start, commands] = []] = details.counterexample ?? [];
@@ -89,8 +87,8 @@ const histories = fc.oneof(
 
 let endpoints = 0;
 
-async function play(reals: Reals, { slots, records, theme, many }: Start, commands: Iterable<Command>, hasModel: boolean): Promise<void> {
-  const h = new History(reals, t0EpochMs, { endpointId: `ep-${++endpoints}`, hasModel, events: many });
+async function play(reals: Reals, { slots, records, theme, many }: Start, commands: Iterable<Command>): Promise<void> {
+  const h = new History(reals, t0EpochMs, { endpointId: `ep-${++endpoints}`, events: many });
   await h.prepare(records.flatMap((kind, i) => recordOf(h, events[i] ?? '', kind) ?? []));
   // Where nobody registers endpoints there is one from the start.
   const first = slots === 0 && 'put' in themes[theme] ? undefined : plan(h, { kind: 'put', slots: slots === 0 ? 3 : slots }, '0');

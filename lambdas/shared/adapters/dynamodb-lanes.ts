@@ -88,7 +88,7 @@ export function createDynamoDbLanes(db: DynamoDBClient, tables: { endpoints: str
     const x = new Expressions();
     const claim = `${x.name('claims')}.${x.name(reap.claimKey)}`;
     const lane = update(reap.endpointId, x, { sets: [], removes: [claim], clauses: [`${claim} = ${x.value(claimValue(reap.claim))}`] });
-    const record = reap.ambiguous === undefined ? undefined : ambiguousAttempt(tables.deliveries, reap.recordKey, reap.ambiguous);
+    const record = reap.ambiguous === undefined ? undefined : ambiguousAttempt(tables.deliveries, reap.ambiguous);
     try {
       if (record === undefined) await db.send(new UpdateItemCommand(lane));
       else await db.send(new TransactWriteItemsCommand({ TransactItems: [{ Update: lane }, { Update: record }] }));
@@ -159,8 +159,8 @@ function failureCount(x: Expressions, give: GiveBack): string[] {
 }
 
 /** The record's half of a reap: an ambiguous attempt on exactly the record that was read. */
-function ambiguousAttempt(table: string, recordKey: string, { from, to }: NonNullable<ReapClaim['ambiguous']>) {
+function ambiguousAttempt(table: string, { from, to }: NonNullable<ReapClaim['ambiguous']>) {
   const x = new Expressions();
   const UpdateExpression = recordUpdate(x, to);
-  return { TableName: table, Key: marshall({ pk: recordKey }), UpdateExpression, ConditionExpression: recordCondition(x, from), ...x.attributes() };
+  return { TableName: table, Key: marshall({ pk: to.recordKey }), UpdateExpression, ConditionExpression: recordCondition(x, from), ...x.attributes() };
 }

@@ -55,7 +55,6 @@ export interface ReapClaim {
   readonly endpointId: string;
   readonly claimKey: string;
   readonly claim: Claim;
-  readonly recordKey: string;
   /** Written with it in one transaction, over a record that is still `from`; undefined where the owner left its verdict. */
   readonly ambiguous: { readonly from: WaitingRecord | undefined; readonly to: WaitingRecord } | undefined;
 }

@@ -79,8 +79,6 @@ export class Broken extends Error {
 
 export interface HistoryOptions {
   readonly endpointId: string;
-  /** False: the rules alone decide, and what is there is taken for what should be. */
-  readonly hasModel: boolean;
   /** How many of the events there are: with fewer there is more on each. */
   readonly events: number;
 }
@@ -100,16 +98,14 @@ export class History {
   nowEpochMs: number;
   steps = 0;
   readonly #events: readonly string[];
-  readonly #hasModel: boolean;
   readonly #sizes = new Sizes();
   readonly #trace: string[] = [];
   readonly #recordKeys: readonly string[];
 
-  constructor(reals: Reals, nowEpochMs: number, { endpointId, hasModel, events: many }: HistoryOptions) {
+  constructor(reals: Reals, nowEpochMs: number, { endpointId, events: many }: HistoryOptions) {
     this.reals = reals;
     this.nowEpochMs = nowEpochMs;
     this.endpointId = endpointId;
-    this.#hasModel = hasModel;
     this.#events = events.slice(0, many);
     this.#recordKeys = events.map((event) => this.namesOf(event).recordKey);
   }
@@ -164,7 +160,7 @@ export class History {
     this.#trace.push(told.length === 1 ? `${told[0] ?? ''}` : `at once [${told.join(' | ')}]`);
     const path = explain(before, issued, after);
     this.#checkRules(before, issued, path, after);
-    if (path === undefined && this.#hasModel) throw this.broken(unexplained(before, issued, after));
+    if (path === undefined) throw this.broken(unexplained(before, issued, after));
     this.state = after;
     for (const { planned, answer } of issued) planned.hear(answer);
     this.#checkOwners();

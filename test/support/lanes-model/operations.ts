@@ -63,7 +63,7 @@ export function writeUnclaimed(label: string, from: DeliveryRecord | undefined, 
 /** As the flow reaps an expired claim: the record is read, and an attempt without a verdict is written with it. */
 export function reapClaim(label: string, copy: Copy, claim: Claim, nowEpochMs: number): Operation {
   const { recordKey, claimKey, message: { endpointId } } = copy;
-  const reap = (ambiguous: ReapClaim['ambiguous']): ReapClaim => ({ endpointId, claimKey, claim, recordKey, ambiguous });
+  const reap = (ambiguous: ReapClaim['ambiguous']): ReapClaim => ({ endpointId, claimKey, claim, ambiguous });
   const owed = (seen: unknown) => owedBy(seen as DeliveryRecord | undefined, copy, claim, nowEpochMs);
   return {
     label,

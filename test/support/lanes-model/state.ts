@@ -61,7 +61,7 @@ export function claimReaped(state: State, reap: ReapClaim): Seen {
   const { lane } = state;
   if (lane === undefined) return { state, seen: false };
   const { ambiguous } = reap;
-  const record = ambiguous === undefined ? [] : changed(state.records.get(reap.recordKey), ambiguous.from);
+  const record = ambiguous === undefined ? [] : changed(state.records.get(ambiguous.to.recordKey), ambiguous.from);
   const why = [...record, ...reasons({ 'reap: another claim': !isClaim(lane.claims.get(reap.claimKey), reap.claim) })];
   if (why.length > 0) return { state, seen: false, why };
   const freed = { ...state, lane: { ...lane, claims: without(lane.claims, [reap.claimKey]) } };
