@@ -1,6 +1,7 @@
 import { ScanCommand, type AttributeValue, type DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { unmarshall } from '@aws-sdk/util-dynamodb';
 import { table } from '../bin/cli/output.ts';
+import { endpointIdOf } from '../lambdas/shared/adapters/dynamodb-endpoints.ts';
 import { toRecord } from '../lambdas/shared/adapters/dynamodb-record-item.ts';
 import type { Registered, Registry } from '../lambdas/shared/adapters/dynamodb-registry.ts';
 import { inFlight } from '../lambdas/shared/core/lane.ts';
@@ -20,10 +21,11 @@ export interface Overview {
 /** Reads all records: fit for a demo, never for an installation with traffic. */
 export async function readOverview(db: DynamoDBClient, registry: Registry, deliveriesTable: string): Promise<Overview[]> {
   const [endpoints, records] = await Promise.all([registry.list(), scanRecords(db, deliveriesTable)]);
-  return endpoints.map((registered) => overviewOf(registered, records.filter((r) => r.endpointId === registered.endpoint.config.endpointId)));
+  return endpoints.map((registered) => overviewOf(registered, records.filter((r) => r.endpointId === endpointIdOf(registered.endpoint))));
 }
 
-async function scanRecords(db: DynamoDBClient, deliveriesTable: string): Promise<DeliveryRecord[]> {
+/** Reads all records, likewise. */
+export async function scanRecords(db: DynamoDBClient, deliveriesTable: string): Promise<DeliveryRecord[]> {
   const records: DeliveryRecord[] = [];
   let from: Record<string, AttributeValue> | undefined;
   do {
@@ -39,7 +41,7 @@ function overviewOf({ endpoint, lane }: Registered, records: readonly DeliveryRe
   const waiting = count('waiting');
   const newest = [...records].sort((a, b) => b.lastEpochMs - a.lastEpochMs)[0];
   return {
-    endpointId: endpoint.config.endpointId,
+    endpointId: endpointIdOf(endpoint),
     state: waiting > 0 ? 'retrying' : lane.failures > 0 ? 'failing' : 'ok',
     inFlight: `${inFlight(lane, Date.now())}/${lane.slots}`,
     delivered: count('delivered'),
@@ -60,41 +62,55 @@ function lastOf(record: DeliveryRecord): string {
 /** Shortest time between two tables where there is no terminal to draw over. */
 const plainIntervalMs = 3_000;
 
-/** Draws over itself on a terminal; elsewhere a changed table is printed every few seconds. */
+/** Draws over itself on a terminal that is high enough; elsewhere a changed table is printed every few seconds. */
 export class LiveTable {
+  readonly #plainIntervalMs: number;
   #lines = 0;
   #printedMs = 0;
-  #printed = '';
+  #news = '';
 
-  show(overview: readonly Overview[], hint: boolean): void {
-    const text = render(overview, hint);
-    if (process.stdout.isTTY) {
-      process.stdout.write(`${this.#lines > 0 ? `\u001b[${this.#lines}A\u001b[J` : ''}${text}\n`);
-      this.#lines = text.split('\n').length;
-    } else if (text !== this.#printed && performance.now() - this.#printedMs > plainIntervalMs) {
-      this.#print(text);
-    }
+  /** @param intervalMs shortest time between two tables where they are printed; default 3 s */
+  constructor(intervalMs = plainIntervalMs) {
+    this.#plainIntervalMs = intervalMs;
+  }
+
+  /** @param news what must have changed before the table is printed again; default: anything */
+  show(text: string, news = text): void {
+    if (this.#drawsOver(text)) this.#draw(text);
+    else if (news !== this.#news && performance.now() - this.#printedMs > this.#plainIntervalMs) this.#print(text, news);
   }
 
   /** Prints the table so that what is written next stays below it. */
-  settle(overview: readonly Overview[]): void {
-    if (process.stdout.isTTY) this.show(overview, false);
-    else this.#print(render(overview, false));
+  settle(text: string): void {
+    if (this.#drawsOver(text)) this.#draw(text);
+    else this.#print(text, text);
     this.#lines = 0;
   }
 
-  #print(text: string): void {
+  /** What has scrolled off the screen cannot be drawn over. */
+  #drawsOver(text: string): boolean {
+    return process.stdout.isTTY && text.split('\n').length < process.stdout.rows;
+  }
+
+  #draw(text: string): void {
+    process.stdout.write(`${this.#lines > 0 ? `\u001b[${this.#lines}A\u001b[J` : ''}${text}\n`);
+    this.#lines = text.split('\n').length;
+  }
+
+  #print(text: string, news: string): void {
     console.log(text);
-    this.#printed = text;
+    this.#news = news;
     this.#printedMs = performance.now();
   }
 }
 
-function render(overview: readonly Overview[], hint: boolean): string {
+/** @param notes lines below the table */
+export function overviewTable(overview: readonly Overview[], ...notes: string[]): string {
   const rows = overview.map((o) => [o.endpointId, o.state, o.inFlight, String(o.delivered), String(o.waiting), String(o.dead), o.last]);
-  return [
-    'Sluice local (nothing leaves this machine)            Ctrl-C stops everything',
-    table(['ENDPOINT', 'STATE', 'IN FLIGHT', 'DELIVERED', 'WAITING', 'DEAD', 'LAST'], rows),
-    ...(hint ? ["Try: npx sluice send healthy --type demo.hello --data '{\"n\":1}' --wait"] : []),
-  ].join('\n');
+  return titled(table(['ENDPOINT', 'STATE', 'IN FLIGHT', 'DELIVERED', 'WAITING', 'DEAD', 'LAST'], rows), ...notes);
+}
+
+/** A table as every play shows it. @param notes lines below it */
+export function titled(text: string, ...notes: string[]): string {
+  return ['Sluice local (nothing leaves this machine)            Ctrl-C stops everything', text, ...notes].join('\n');
 }

@@ -1,4 +1,4 @@
-/** `npm start`: the embedded AWS with what would be deployed in it, and a demo with three customers. */
+/** `npm start`: the embedded AWS with what would be deployed in it, and a play: customers that show what it does. */
 import { appendFileSync, mkdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
@@ -6,6 +6,8 @@ import { createAuthority } from './authority.ts';
 import { addControlRoutes } from './control.ts';
 import { startDemo } from './demo.ts';
 import { startEmbeddedAws } from './embedded-aws.ts';
+import { startHostilePlay } from './hostile/hostile-play.ts';
+import type { StartPlay } from './play.ts';
 import { runningPid } from './running.ts';
 
 /** An option that cannot be used: exit code 2. */
@@ -17,6 +19,8 @@ Runs the stack that \`cdk deploy\` would deploy, on this machine, and shows a de
 Nothing leaves this machine. Ctrl-C stops everything.
 
   --once               play the demo to its end, check it, and exit (0 if every event ended as promised)
+  --consumers KIND     who is delivered to: demo (three customers, the default) or hostile (an endpoint for each way in
+                       which a server can misbehave, and a healthy one beside them)
   --no-demo            only the stack: drive it with \`npx sluice\` or any AWS SDK (see .sluice/local.json)
   --data DIR           keep queues, tables and the clock in DIR over restarts
   --state-dir DIR      logs, synthesised app and local.json go here (default .sluice)
@@ -28,6 +32,7 @@ Nothing leaves this machine. Ctrl-C stops everything.
 
 const options = {
   once: { type: 'boolean', default: false },
+  consumers: { type: 'string', default: 'demo' },
   'no-demo': { type: 'boolean', default: false },
   data: { type: 'string' },
   'state-dir': { type: 'string', default: path.resolve(import.meta.dirname, '../.sluice') },
@@ -37,6 +42,8 @@ const options = {
   'trust-ca': { type: 'string' },
   help: { type: 'boolean', default: false },
 } as const;
+/** By the value of --consumers. */
+const plays: ReadonlyMap<string, StartPlay> = new Map([['demo', startDemo], ['hostile', startHostilePlay]]);
 type Values = ReturnType<typeof parseArgs<{ options: typeof options }>>['values'];
 
 try {
@@ -51,6 +58,7 @@ try {
 
 async function main(values: Values): Promise<void> {
   if (values.once && values.data !== undefined) throw new UsageError('--once checks a fresh installation: leave --data out');
+  const startPlay = playOf(values);
   const stateDir = path.resolve(values['state-dir']);
   const other = runningPid(stateDir);
   if (other !== undefined) {
@@ -69,15 +77,23 @@ async function main(values: Values): Promise<void> {
   });
   addControlRoutes(embedded);
 
-  const demo = values['no-demo'] ? undefined : await startDemo(embedded, authority, { once: values.once, stateDir });
+  const play = await startPlay?.(embedded, authority, { once: values.once, stateDir });
   const stop = async (code: number): Promise<never> => {
-    await demo?.stop();
+    await play?.stop();
     await embedded.stop();
     process.exit(code);
   };
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => void stop(0));
-  if (demo === undefined) console.log(JSON.stringify({ ready: true, endpoint: embedded.wire.endpoint }));
-  else if (values.once) await stop((await demo.finished) ? 0 : 1);
+  if (play === undefined) console.log(JSON.stringify({ ready: true, endpoint: embedded.wire.endpoint }));
+  else if (values.once) await stop((await play.finished) ? 0 : 1);
+}
+
+/** @throws UsageError if there is no such play */
+function playOf({ consumers, 'no-demo': none }: Values): StartPlay | undefined {
+  const play = plays.get(consumers);
+  if (play === undefined) throw new UsageError(`--consumers: must be ${[...plays.keys()].join(' or ')} (got ${consumers})`);
+  if (none && consumers !== 'demo') throw new UsageError('--no-demo has no consumers: leave --consumers out');
+  return none ? undefined : play;
 }
 
 function wholeNumber(name: string, text: string, min: number, max: number): number {

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { LocalFile } from '../../bin/cli/target.ts';
+import { hostileBehaviours } from '../../local/hostile/behaviours.ts';
 import { messageBody, startEmbedded, until } from '../support/embedded.ts';
 import { startRecorder } from '../support/recorder.ts';
 
@@ -78,6 +79,12 @@ describe('npm start', () => {
     expect(await wrong.exited).toBe(2);
     expect(wrong.output()).toContain('--concurrency: must be a whole number from 1 to 64 (got 0)');
     expect(await start('--nope').exited).toBe(2);
+    const nobody = start('--consumers', 'friendly');
+    expect(await nobody.exited).toBe(2);
+    expect(nobody.output()).toContain('--consumers: must be demo or hostile (got friendly)');
+    const none = start('--consumers', 'hostile', '--no-demo');
+    expect(await none.exited).toBe(2);
+    expect(none.output()).toContain('--no-demo has no consumers');
     const refused = start('--stage-config', '{"deliver":{"timeoutS":10}}');
     expect(await refused.exited).toBe(1);
     expect(refused.output()).toMatch(/deliver.timeoutS.*10/);
@@ -85,6 +92,22 @@ describe('npm start', () => {
     const help = start('--help');
     expect(await help.exited).toBe(0);
     expect(help.output()).toContain('--once');
+    expect(help.output()).toContain('--consumers KIND');
+  });
+});
+
+describe('--consumers hostile', () => {
+  it('attempts every hostile endpoint, checks how that ended, and harms no healthy event', async () => {
+    const { exited, output } = start('--consumers', 'hostile', '--once');
+    const code = await exited;
+    const lines = output().split('\n');
+    const table = lines.slice(lines.findLastIndex((line) => line.startsWith('ENDPOINT')) + 1);
+    for (const { name } of hostileBehaviours) {
+      expect(table.find((line) => line.startsWith(`${name} `))).toMatch(/^\S+ +[1-3] +(answered|ambiguous|unsent) .* \d+ ms .* ok$/);
+    }
+    expect(output()).toMatch(/^ok {5}healthy: (\d+) of \1 events delivered exactly once/m);
+    expect(output()).toMatch(/^ok {5}healthy: every signature verified/m);
+    expect([code, output().match(/^FAILED .*/gm)]).toEqual([0, null]);
   });
 });
 
