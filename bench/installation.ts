@@ -95,7 +95,7 @@ function registration(db: DynamoDBClient, table: string, consumer: Consumer): In
   return async (endpointId, settings = {}) => {
     const version = ulid(Date.now(), randomBytes(10));
     const config = endpointSchema.parse({ endpointId, url: consumer.url, ...settings });
-    const answer = await registry.put({ config, version, secrets: [secret] });
+    const answer = await registry.put({ config, version, secrets: [secret], bodySecret: undefined });
     if (answer !== 'written') throw new Error(`endpoint ${endpointId}: ${answer}`);
     return version;
   };

@@ -10,4 +10,5 @@ export interface Entry {
 /** Every benchmark by its name: a file in this folder and a line here. */
 export const benches: Readonly<Record<string, Entry>> = {
   cost: { summary: 'capacity units, requests and dollars of a delivered event, metered at the wire', load: () => import('./cost.ts') },
+  throughput: { summary: 'the whole attempt beside bare undici at the same concurrency, https and http', load: () => import('./throughput.ts') },
 };
