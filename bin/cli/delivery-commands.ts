@@ -3,6 +3,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { GetQueueAttributesCommand, SendMessageCommand } from '@aws-sdk/client-sqs';
 import type { Command } from 'commander';
 import { readDead, readRecord } from '../../lambdas/shared/adapters/dynamodb-dead-letters.ts';
+import { endpointIdOf } from '../../lambdas/shared/adapters/dynamodb-endpoints.ts';
+import type { Registered } from '../../lambdas/shared/adapters/dynamodb-registry.ts';
 import { claimKeyOf, recordKeyOf } from '../../lambdas/shared/core/keys.ts';
 import { inFlight } from '../../lambdas/shared/core/lane.ts';
 import { parseMessage } from '../../lambdas/shared/core/parse.ts';
@@ -138,12 +140,12 @@ async function status(target: Target, out: Output, id: string | undefined): Prom
   const all = one === undefined ? await registry.list() : [one];
   const dead = await readDead(target.db, target.deliveriesTable, id);
   const endpoints = all.map(({ endpoint, lane }) => ({
-    endpointId: endpoint.config.endpointId,
-    state: endpoint.config.status === 'disabled' ? 'disabled' : lane.failures === 0 ? 'ok' : 'failing',
+    endpointId: endpointIdOf(endpoint),
+    state: stateOf({ endpoint, lane }),
     inFlight: inFlight(lane, Date.now()),
     slots: lane.slots,
     failuresInARow: lane.failures,
-    dead: dead.filter((record) => record.endpointId === endpoint.config.endpointId).length,
+    dead: dead.filter((record) => record.endpointId === endpointIdOf(endpoint)).length,
   }));
   const queues = { delivery: await depth(target, target.deliveryQueueUrl), deadLetter: await depth(target, target.deadLetterQueueUrl) };
   const rows = endpoints.map((e) => [e.endpointId, e.state, `${e.inFlight}/${e.slots}`, String(e.failuresInARow), String(e.dead)]);
@@ -152,6 +154,12 @@ async function status(target: Target, out: Output, id: string | undefined): Prom
     `Delivery queue: ${queues.delivery.ready} ready, ${queues.delivery.hidden} in flight or waiting. Dead-letter queue: ${queues.deadLetter.ready + queues.deadLetter.hidden}.`,
   ];
   out.result({ endpoints, queues }, human.join('\n'));
+}
+
+function stateOf({ endpoint, lane }: Registered): 'invalid' | 'disabled' | 'ok' | 'failing' {
+  if (endpoint.config === undefined) return 'invalid';
+  if (endpoint.config.status === 'disabled') return 'disabled';
+  return lane.failures === 0 ? 'ok' : 'failing';
 }
 
 async function depth(target: Target, url: string): Promise<{ ready: number; hidden: number }> {

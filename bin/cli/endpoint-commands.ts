@@ -1,12 +1,13 @@
 import { randomBytes } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import type { Command } from 'commander';
+import { endpointIdOf } from '../../lambdas/shared/adapters/dynamodb-endpoints.ts';
 import { createDynamoDbRegistry, type Registry } from '../../lambdas/shared/adapters/dynamodb-registry.ts';
 import { ulid } from '../../lambdas/shared/core/version.ts';
 import type { EndpointConfig } from '../../lambdas/shared/limits/endpoint-schema.ts';
-import { formatSecret } from '../../lambdas/shared/limits/secret.ts';
 import { idPattern } from '../../lambdas/shared/limits/message-schema.ts';
-import { parseConfig, parseSecrets, withSettings } from './endpoint-document.ts';
+import type { StoredEndpoint } from '../../lambdas/shared/ports/index.ts';
+import { parseConfig, secretsFor, withSettings } from './endpoint-document.ts';
 import { failure, readInput, table, usageError, type Output } from './output.ts';
 import type { Target } from './target.ts';
 
@@ -17,6 +18,7 @@ interface PutOptions {
   file?: string;
   set: string[];
   secret: string[];
+  bodySecret?: string;
 }
 
 export function addEndpointCommands(program: Command, run: Run): void {
@@ -29,18 +31,20 @@ export function addEndpointCommands(program: Command, run: Run): void {
     .option('--url <url>', 'https URL; the rest takes defaults')
     .option('--file <file>', 'whole endpoint document as JSON; - reads standard input')
     .option('--set <key=value>', 'set one field, such as retry.attempts=5 (repeatable)', collect, [])
-    .option('--secret <@file|->', 'import a signing secret from a file or standard input, newest first (repeatable); else one is made', collect, [])
-    .addHelpText('after', '\nExamples:\n  sluice endpoint put acme-prod --url https://acme.example/hooks\n  sluice endpoint put acme-prod --set maxInFlight=4 --set retry.attempts=6')
+    .option('--secret <@file|->', 'import a secret of the scheme standard from a file or standard input, newest first (repeatable); else one is made', collect, [])
+    .option('--body-secret <@file|->', 'import the secret of the schemes hub256 and hmac-body from a file or standard input; for hub256 one is made otherwise')
+    .addHelpText('after', '\nExamples:\n  sluice endpoint put acme-prod --url https://acme.example/hooks\n  sluice endpoint put acme-prod --set maxInFlight=4 --set retry.attempts=6\n  sluice endpoint put acme-prod --set \'signing=[{"scheme":"standard"},{"scheme":"hub256"}]\' --body-secret @secret.txt')
     .action((id: string, options: PutOptions) => run((target, out) => put(target, out, id, options)));
 
   endpoint
     .command('get <id>')
-    .description('show the configuration that applies, defaults included; never the secrets')
+    .description('show the configuration that applies, defaults included, or what is wrong with it; never the secrets')
     .action((id: string) =>
       run(async (target, out) => {
         const found = await registryOf(target).get(checkedId(id));
         if (found === undefined) throw noSuchEndpoint(id);
-        const shown = { ...found.endpoint.config, version: found.endpoint.version, secrets: found.endpoint.secrets.length };
+        const { version, secrets, bodySecret } = found.endpoint;
+        const shown = { ...whatApplies(found.endpoint), version, secrets: secrets.length, bodySecret: bodySecret !== undefined };
         out.result(shown, JSON.stringify(shown, null, 2));
       }),
     );
@@ -50,9 +54,12 @@ export function addEndpointCommands(program: Command, run: Run): void {
     .description('list endpoints')
     .action(() =>
       run(async (target, out) => {
-        const all = (await registryOf(target).list()).map(({ endpoint: e }) => e.config);
-        const rows = all.map((c) => [c.endpointId, c.status, String(c.maxInFlight), c.url]);
-        out.result(all, rows.length === 0 ? 'No endpoints. Add one: sluice endpoint put ID --url https://…' : table(['ENDPOINT', 'STATUS', 'LANE', 'URL'], rows));
+        const all = await registryOf(target).list();
+        const rows = all.map(({ endpoint: e, lane }) => {
+          const [status, url] = e.config === undefined ? ['invalid', e.problem] : [e.config.status, e.config.url];
+          return [endpointIdOf(e), status, String(lane.slots), url];
+        });
+        out.result(all.map(({ endpoint: e }) => whatApplies(e)), rows.length === 0 ? 'No endpoints. Add one: sluice endpoint put ID --url https://…' : table(['ENDPOINT', 'STATUS', 'LANE', 'URL'], rows));
       }),
     );
 
@@ -65,40 +72,68 @@ export function addEndpointCommands(program: Command, run: Run): void {
 
 async function put(target: Target, out: Output, id: string, options: PutOptions): Promise<void> {
   const registry = registryOf(target);
-  const before = await registry.get(checkedId(id));
-  const replaces = options.url !== undefined || options.file !== undefined;
-  if (!replaces && options.set.length === 0 && options.secret.length === 0) throw usageError('Nothing to put: give --url, --file, --set or --secret.');
-  if (!replaces && before === undefined) throw failure(`There is no endpoint ${id} to change. Create it with --url or --file.`);
-
-  const base = replaces ? await documentFrom(options) : { ...before?.endpoint.config };
-  const named = base['endpointId'];
-  if (named !== undefined && named !== id) throw usageError(`endpointId: must be ${id}, as on the command line (got ${JSON.stringify(named)})`);
-  const config = parseConfig(withSettings({ ...base, endpointId: id }, options.set), target.deliverLimits);
-  if (config.endpointId !== id) throw usageError('endpointId: cannot be changed; put a new endpoint instead');
-
-  const made = before === undefined && options.secret.length === 0 ? formatSecret(randomBytes(32)) : undefined;
-  const imported = await Promise.all(options.secret.map(readSecret));
-  const secrets = made !== undefined ? [made] : imported.length > 0 ? parseSecrets(imported) : (before?.endpoint.secrets ?? []);
+  const before = (await registry.get(checkedId(id)))?.endpoint;
+  const config = await configFrom(target, id, options, before);
+  const { made, ...secrets } = secretsFor(config.signing, before, await readSecrets(options), randomBytes);
   out.note(`Target: ${target.name}`);
   const version = ulid(Date.now(), randomBytes(10));
-  if ((await registry.put({ config, version, secrets }, before?.endpoint.version ?? null)) === 'changed') {
+  if ((await registry.put({ config, version, ...secrets }, before?.version ?? null)) === 'changed') {
     throw failure(`Endpoint ${id} was changed by somebody else meanwhile; nothing was written. Repeat the command.`);
   }
-  const changed = before === undefined ? [] : changedFields(before.endpoint.config, config);
-  const shown = { endpointId: id, version, created: before === undefined, changed, ...(made === undefined ? {} : { secret: made }) };
+  const changed = before === undefined ? [] : changedFields(documentOf(before), config);
+  const shown = { endpointId: id, version, created: before === undefined, changed, ...made };
   const lines = [
     `${before === undefined ? 'Created' : 'Updated'} endpoint ${id} (version ${version}).`,
     ...(before === undefined ? [] : [`Changed: ${changed.length === 0 ? 'nothing' : changed.join(', ')}`]),
-    ...(made === undefined ? [] : [`Signing secret, shown only now: ${made}`]),
+    ...(made.secret === undefined ? [] : [`Signing secret, shown only now: ${made.secret}`]),
+    ...(made.bodySecret === undefined ? [] : [`Body secret, shown only now: ${made.bodySecret}`]),
   ];
   out.result(shown, lines.join('\n'));
 }
 
+/** The whole configuration that the options ask for. With neither --url nor --file it starts from what is stored, valid or not. */
+async function configFrom(target: Target, id: string, options: PutOptions, before: StoredEndpoint | undefined): Promise<EndpointConfig> {
+  const replaces = options.url !== undefined || options.file !== undefined;
+  if (!replaces && options.set.length === 0 && options.secret.length === 0 && options.bodySecret === undefined) {
+    throw usageError('Nothing to put: give --url, --file, --set, --secret or --body-secret.');
+  }
+  if (!replaces && before === undefined) throw failure(`There is no endpoint ${id} to change. Create it with --url or --file.`);
+  if ([options.file, options.bodySecret, ...options.secret].filter((source) => source === '-').length > 1) {
+    throw usageError('- (standard input) can be read only once: give the others as @FILE');
+  }
+
+  const base = replaces || before === undefined ? await documentFrom(options) : documentOf(before);
+  const named = base['endpointId'];
+  if (replaces && named !== undefined && named !== id) {
+    throw usageError(`endpointId: must be ${id}, as on the command line (got ${JSON.stringify(named)})`);
+  }
+  const config = parseConfig(withSettings({ ...base, endpointId: id }, options.set), target);
+  if (config.endpointId !== id) throw usageError('endpointId: cannot be changed; put a new endpoint instead');
+  return config;
+}
+
+/** What an endpoint is stored as; of one that is valid, with its defaults. */
+function documentOf(endpoint: StoredEndpoint): Readonly<Record<string, unknown>> {
+  return endpoint.config ?? endpoint.document;
+}
+
+/** What an endpoint is delivered to by, or why it is not and what there is to repair. */
+function whatApplies(endpoint: StoredEndpoint) {
+  if (endpoint.config !== undefined) return endpoint.config;
+  const { endpointId, problem, document } = endpoint;
+  return { endpointId, problem, stored: document };
+}
+
+async function readSecrets(options: PutOptions) {
+  const secrets = await Promise.all(options.secret.map((source) => readSecret('--secret', source)));
+  return { secrets, bodySecret: options.bodySecret === undefined ? undefined : await readSecret('--body-secret', options.bodySecret) };
+}
+
 /** A secret on the command line would stay in the shell's history and in the process list. */
-function readSecret(source: string): Promise<string> {
-  if (source === '-') return readInput('--secret', source);
-  if (source.startsWith('@')) return readInput('--secret', source.slice(1));
-  throw usageError('--secret: give @FILE or - (standard input); a secret as an argument would stay in the history and the process list');
+function readSecret(option: string, source: string): Promise<string> {
+  if (source === '-') return readInput(option, source);
+  if (source.startsWith('@')) return readInput(option, source.slice(1));
+  throw usageError(`${option}: give @FILE or - (standard input); a secret as an argument would stay in the history and the process list`);
 }
 
 async function documentFrom(options: PutOptions): Promise<Record<string, unknown>> {
@@ -115,8 +150,9 @@ async function documentFrom(options: PutOptions): Promise<Record<string, unknown
 }
 
 /** A put replaces, so a field that was left out goes back to its default: what changed is said. */
-function changedFields(before: EndpointConfig, after: EndpointConfig): string[] {
-  return Object.keys(after).filter((key) => !isDeepStrictEqual(before[key as keyof EndpointConfig], after[key as keyof EndpointConfig]));
+function changedFields(before: Readonly<Record<string, unknown>>, after: Readonly<Record<string, unknown>>): string[] {
+  const keys = new Set([...Object.keys(after), ...Object.keys(before)]);
+  return [...keys].filter((key) => !isDeepStrictEqual(before[key], after[key]));
 }
 
 async function remove(target: Target, out: Output, id: string, yes: boolean): Promise<void> {

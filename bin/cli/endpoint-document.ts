@@ -1,6 +1,10 @@
+import { destinationProblem } from '../../lambdas/shared/core/address.ts';
+import type { EgressRules } from '../../lambdas/shared/limits/egress.ts';
 import { endpointSchema, secretsSchema, type EndpointConfig } from '../../lambdas/shared/limits/endpoint-schema.ts';
+import { endpoint } from '../../lambdas/shared/limits/numbers.ts';
 import { formatProblem, problemsOf } from '../../lambdas/shared/limits/problems.ts';
 import { checkBudgets, type FunctionLimits } from '../../lambdas/shared/limits/relations.ts';
+import { formatBodySecret, formatSecret, parseBodySecret } from '../../lambdas/shared/limits/secret.ts';
 import { usageError } from './output.ts';
 
 type Document = Record<string, unknown>;
@@ -37,20 +41,64 @@ function jsonOrText(text: string): unknown {
   }
 }
 
-/** The document as a complete configuration that fits the function's timeout, or an error with every field, value and bound (T3). */
-export function parseConfig(document: Document, limits: FunctionLimits): EndpointConfig {
+/** What a configuration must fit in the installation that it is for. */
+export interface StageBounds {
+  readonly deliverLimits: FunctionLimits;
+  readonly egress: EgressRules;
+}
+
+/** The document as a complete configuration that fits the stage, or an error with every field, value and bound (T3, T8). */
+export function parseConfig(document: Document, stage: StageBounds): EndpointConfig {
   const parsed = endpointSchema.safeParse(document);
   if (!parsed.success) throw refused(problemsOf(parsed.error.issues, document).map(formatProblem));
-  const sums = checkBudgets(parsed.data.budgetsMs, limits);
-  if (sums.length > 0) throw refused(sums.map((violation) => violation.message));
+  const lines = checkBudgets(parsed.data.budgetsMs, stage.deliverLimits).map((violation) => violation.message);
+  const destination = destinationProblem(new URL(parsed.data.url), stage.egress);
+  if (destination !== undefined) lines.unshift(`url: ${destination}`);
+  if (lines.length > 0) throw refused(lines);
   return parsed.data;
 }
 
-export function parseSecrets(secrets: readonly string[]): string[] {
+function parseSecrets(secrets: readonly string[]): string[] {
   const parsed = secretsSchema.safeParse(secrets);
   // The value is left out: an error must not print a secret.
   if (!parsed.success) throw refused(parsed.error.issues.map((issue) => `secret: ${issue.message}`));
   return parsed.data;
+}
+
+function parseBody(secret: string): string {
+  const parsed = parseBodySecret(secret);
+  if (!parsed.ok) throw refused([`bodySecret: ${parsed.problem}`]);
+  return parsed.secret;
+}
+
+/** The secrets that an endpoint is stored with, and those of them that were made just now. */
+export interface Secrets {
+  readonly secrets: readonly string[];
+  readonly bodySecret: string | undefined;
+  readonly made: { readonly secret?: string; readonly bodySecret?: string };
+}
+
+/**
+ * Imported secrets replace the stored ones of their kind; a kind that has none is made if a scheme of `signing` needs it. What
+ * no scheme needs is kept, so that going back to an older scheme needs no new secret. `random` gives so many random bytes.
+ */
+export function secretsFor(
+  signing: EndpointConfig['signing'],
+  stored: Pick<Secrets, 'secrets' | 'bodySecret'> | undefined,
+  imported: { secrets: readonly string[]; bodySecret: string | undefined },
+  random: (bytes: number) => Buffer,
+): Secrets {
+  const uses = (scheme: EndpointConfig['signing'][number]['scheme']) => signing.some((s) => s.scheme === scheme);
+  const secrets = imported.secrets.length > 0 ? parseSecrets(imported.secrets) : (stored?.secrets ?? []);
+  const bodySecret = imported.bodySecret !== undefined ? parseBody(imported.bodySecret) : stored?.bodySecret;
+  if (bodySecret === undefined && uses('hmac-body')) {
+    throw refused(['bodySecret: the scheme "hmac-body" needs the secret that the receiver verifies with: import it with --body-secret @FILE or -']);
+  }
+  const made = {
+    ...(secrets.length === 0 && uses('standard') ? { secret: formatSecret(random(endpoint.madeSecretBytes)) } : {}),
+    ...(bodySecret === undefined && uses('hub256') ? { bodySecret: formatBodySecret(random(endpoint.madeSecretBytes)) } : {}),
+  };
+  return { secrets: made.secret === undefined ? secrets : [made.secret], bodySecret: made.bodySecret ?? bodySecret, made };
 }
 
 function refused(lines: readonly string[]) {

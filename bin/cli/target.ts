@@ -3,6 +3,7 @@ import path from 'node:path';
 import { CloudFormationClient, DescribeStacksCommand } from '@aws-sdk/client-cloudformation';
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { SQSClient } from '@aws-sdk/client-sqs';
+import type { EgressRules } from '../../lambdas/shared/limits/egress.ts';
 import { outputs } from '../../lambdas/shared/limits/names.ts';
 import type { FunctionLimits } from '../../lambdas/shared/limits/relations.ts';
 import { failure, usageError } from './output.ts';
@@ -19,6 +20,8 @@ export interface Target {
   readonly deadLetterQueueUrl: string;
   /** What an endpoint's budgets must fit. */
   readonly deliverLimits: FunctionLimits;
+  /** What an endpoint's URL must keep to. */
+  readonly egress: EgressRules;
 }
 
 /** What a running local installation writes down, so that any SDK can drive it. */
@@ -86,5 +89,6 @@ function targetOf(name: string, db: DynamoDBClient, sqs: SQSClient, found: Reado
     deliveryQueueUrl: value(outputs.deliveryQueueUrl),
     deadLetterQueueUrl: value(outputs.deadLetterQueueUrl),
     deliverLimits: JSON.parse(value(outputs.deliverLimits)) as FunctionLimits,
+    egress: JSON.parse(value(outputs.egress)) as EgressRules,
   };
 }

@@ -1,5 +1,6 @@
 import { readRefusal, type Refusal } from '../shared/core/lane.ts';
-import type { Admission, AdmitAnswer, Endpoint, GiveBack, GiveBackAnswer } from '../shared/ports/index.ts';
+import type { Admission, AdmitAnswer, Endpoint, GiveBack, GiveBackAnswer, StoredEndpoint } from '../shared/ports/index.ts';
+import { isEnabled } from './endpoint-cache.ts';
 import { reapExpired } from './reap.ts';
 import type { Copy, DeliverDeps, Invocation } from './types.ts';
 
@@ -15,7 +16,7 @@ export type Admitted = (
       refused: { copy: Copy; notBeforeEpochMs: number | undefined }[];
     }
   /** No such endpoint any more, or not one that is delivered to. */
-  | { kind: 'unavailable'; endpoint: Endpoint | undefined }
+  | { kind: 'unavailable'; endpoint: StoredEndpoint | undefined }
 ) & {
   /** What became of the lease that was to be given back first. */
   gaveBack: GiveBackAnswer | undefined;
@@ -74,7 +75,7 @@ export async function admit(
         shed(wanted);
         return done([]);
       }
-      if (fresh?.config.status !== 'enabled') return { kind: 'unavailable', endpoint: fresh, gaveBack };
+      if (!isEnabled(fresh)) return { kind: 'unavailable', endpoint: fresh, gaveBack };
       endpoint = fresh;
       shed(wanted.slice(fresh.config.maxInFlight));
       wanted = wanted.slice(0, fresh.config.maxInFlight);
@@ -90,7 +91,7 @@ export async function admit(
 }
 
 /** A read that fails must not undo what earlier waves have settled. */
-async function refreshed(deps: DeliverDeps, endpointId: string): Promise<Endpoint | undefined | 'unread'> {
+async function refreshed(deps: DeliverDeps, endpointId: string): Promise<StoredEndpoint | undefined | 'unread'> {
   try {
     return await deps.endpoints.refresh(endpointId);
   } catch (error) {

@@ -2,7 +2,7 @@ import { dead, reasonToGiveUp, renewed } from '../shared/core/decide.ts';
 import { hashOf, syntheticKeyOf } from '../shared/core/keys.ts';
 import type { Parsed } from '../shared/core/parse.ts';
 import { assertTransition, blankRecord, type DeadRecord, type DeliveryRecord } from '../shared/core/record.ts';
-import type { Endpoint, LaneGuard, ReceivedMessage } from '../shared/ports/index.ts';
+import type { LaneGuard, ReceivedMessage, StoredEndpoint } from '../shared/ports/index.ts';
 import { blankOf, decideCopy } from './decide-copy.ts';
 import { putBack, putBackPastClaim } from './retain.ts';
 import { reapExpired } from './reap.ts';
@@ -71,14 +71,15 @@ async function burySynthetic(deps: DeliverDeps, received: ReceivedMessage, what:
 }
 
 /**
- * Buries deliveries that will not be admitted: to an endpoint that does not exist or is disabled, or past their age.
+ * Buries deliveries that will not be admitted: to an endpoint that does not exist, is disabled or cannot be sent to as it is
+ * stored, or past their age.
  * Nobody can own their claims now, so each write also requires, in one transaction, that no claim covers the key and that
  * the endpoint is still as it was read.
  */
 export async function buryUnclaimed(
   deps: DeliverDeps,
   copies: readonly Copy[],
-  endpoint: Endpoint | undefined,
+  endpoint: StoredEndpoint | undefined,
   invocation: Invocation,
 ): Promise<Map<string, Exit>> {
   const { found, unread } = await deps.records.read(copies.map((copy) => copy.recordKey));
@@ -93,7 +94,7 @@ async function buryOneUnclaimed(
   deps: DeliverDeps,
   copy: Copy,
   record: DeliveryRecord | undefined,
-  endpoint: Endpoint | undefined,
+  endpoint: StoredEndpoint | undefined,
   invocation: Invocation,
 ): Promise<Exit> {
   const nowEpochMs = deps.clock.nowEpochMs();
@@ -122,13 +123,14 @@ async function buryOneUnclaimed(
 
 function deadUnclaimed(
   deps: DeliverDeps,
-  found: { copy: Copy; record: DeliveryRecord | undefined; endpoint: Endpoint | undefined; renew: boolean },
+  found: { copy: Copy; record: DeliveryRecord | undefined; endpoint: StoredEndpoint | undefined; renew: boolean },
   nowEpochMs: number,
 ): DeadRecord | undefined {
   const { endpointId, resend } = found.copy.message;
   const base = found.renew && found.record !== undefined ? renewed(found.record, nowEpochMs, resend) : (found.record ?? blankOf(found.copy));
   const written = byUnclaimed(deps, base, nowEpochMs);
   if (found.endpoint === undefined) return dead(written, 'unknown-endpoint', `no endpoint ${endpointId}`);
+  if (found.endpoint.config === undefined) return dead(written, 'invalid-configuration', found.endpoint.problem);
   const { config } = found.endpoint;
   if (config.status === 'disabled') return dead(written, 'disabled', `endpoint ${endpointId} is disabled`);
   // Of an endpoint that is delivered to, only what is past its limits: a younger generation than the message waits on.
@@ -141,7 +143,7 @@ function byUnclaimed(deps: DeliverDeps, record: DeliveryRecord, nowEpochMs: numb
   return { ...record, lastEpochMs: nowEpochMs, lastLease: { leaseId: deps.random.leaseId(), kind: 'settled' } };
 }
 
-function guardOf(copy: Copy, endpoint: Endpoint | undefined): LaneGuard {
+function guardOf(copy: Copy, endpoint: StoredEndpoint | undefined): LaneGuard {
   return {
     endpointId: copy.message.endpointId,
     claimKey: copy.claimKey,

@@ -1,8 +1,9 @@
 import { deliver as limits } from '../shared/limits/numbers.ts';
-import type { Endpoint, GiveBack, GiveBackAnswer } from '../shared/ports/index.ts';
+import type { GiveBack, GiveBackAnswer, StoredEndpoint } from '../shared/ports/index.ts';
 import { admit, type Admitted, type Held } from './admit.ts';
 import { buryUnclaimed } from './bury.ts';
 import { deliverOne, type Settled } from './deliver-one.ts';
+import { isEnabled } from './endpoint-cache.ts';
 import { exitOfRepeat, splitRepeats } from './repeats.ts';
 import { putBack, putBackPastClaim } from './retain.ts';
 import type { Copy, DeliverDeps, Exit, Invocation } from './types.ts';
@@ -31,7 +32,7 @@ export async function deliverGroup(deps: DeliverDeps, copies: readonly Copy[], i
   };
 
   while (left.length > 0) {
-    if (endpoint?.config.status !== 'enabled') {
+    if (!isEnabled(endpoint)) {
       for (const [id, exit] of await buryUnclaimed(deps, left, endpoint, invocation)) exits.set(id, exit);
       left = [];
       break;
@@ -76,12 +77,12 @@ async function waitForOthers(
 /** No attempt, no failure, no step towards a dead letter (L3); but what is past its age is given up here too. */
 async function shed(
   deps: DeliverDeps,
-  endpoint: Endpoint | undefined,
+  endpoint: StoredEndpoint | undefined,
   copies: readonly Copy[],
   invocation: Invocation,
   exits: Exits,
 ): Promise<void> {
-  if (copies.length === 0 || endpoint === undefined) return;
+  if (copies.length === 0 || endpoint?.config === undefined) return;
   deps.telemetry.event('shed', { endpointId: endpoint.config.endpointId, copies: copies.length });
   const oldestEpochMs = deps.clock.nowEpochMs() - endpoint.config.retry.maxAgeS * 1_000;
   const old = copies.filter((copy) => copy.received.sentEpochMs < oldestEpochMs);

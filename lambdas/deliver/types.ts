@@ -1,7 +1,7 @@
 import type { Message } from '../shared/core/parse.ts';
 import type { FunctionLimits } from '../shared/limits/relations.ts';
 import type { Wanted } from '../shared/core/lane.ts';
-import type { Clock, Endpoint, Http, Lanes, Queues, Random, ReceivedMessage, Records, Telemetry } from '../shared/ports/index.ts';
+import type { Clock, Http, Lanes, Queues, Random, ReceivedMessage, Records, StoredEndpoint, Telemetry } from '../shared/ports/index.ts';
 
 /** Everything that the flow needs from outside, so that it runs the same in Lambda and in tests. */
 export interface DeliverDeps {
@@ -19,9 +19,9 @@ export interface DeliverDeps {
 
 export interface EndpointCache {
   /** From the cache, or read. A miss is read strongly and never cached. */
-  get(endpointId: string): Promise<Endpoint | undefined>;
+  get(endpointId: string): Promise<StoredEndpoint | undefined>;
   /** Read now, whatever the cache says. */
-  refresh(endpointId: string): Promise<Endpoint | undefined>;
+  refresh(endpointId: string): Promise<StoredEndpoint | undefined>;
 }
 
 /** One received copy of a well-formed message. Copies of one event differ in their receipt only. */

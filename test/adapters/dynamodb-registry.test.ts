@@ -1,7 +1,10 @@
+import { UpdateItemCommand } from '@aws-sdk/client-dynamodb';
+import { marshall } from '@aws-sdk/util-dynamodb';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createDynamoDbEndpoints } from '../../lambdas/shared/adapters/dynamodb-endpoints.ts';
 import { removedCfg } from '../../lambdas/shared/core/lane.ts';
-import { endpointOf } from '../support/builders.ts';
+import type { Endpoint } from '../../lambdas/shared/ports/index.ts';
+import { endpointOf, secret } from '../support/builders.ts';
 import { startDynamoSubject, tables, type DynamoSubject } from '../support/dynamo-subject.ts';
 import { expiresEpochMs, LaneSubject } from '../support/world.ts';
 
@@ -15,6 +18,19 @@ beforeEach(() => {
 
 const endpoint = (maxInFlight: number, version: string) => endpointOf({ endpointId: lane.endpointId, maxInFlight, headers: { 'X-Team': 'a' } }, version);
 const lanes = () => subject.world.lanes;
+
+/** Changes attributes of the stored configuration, as somebody with access to the table does; undefined removes one. */
+async function edit(attributes: Readonly<Record<string, unknown>>): Promise<void> {
+  for (const [name, value] of Object.entries(attributes)) {
+    await subject.client.send(new UpdateItemCommand({
+      TableName: tables.endpoints,
+      Key: marshall({ pk: lane.endpointId, sk: 'config' }),
+      UpdateExpression: value === undefined ? 'REMOVE #n' : 'SET #n = :v',
+      ExpressionAttributeNames: { '#n': name },
+      ...(value === undefined ? {} : { ExpressionAttributeValues: marshall({ ':v': value }) }),
+    }));
+  }
+}
 
 describe('put', () => {
   it('writes configuration and lane together', async () => {
@@ -66,6 +82,82 @@ describe('put', () => {
   });
 });
 
+describe('secrets', () => {
+  const put = (secrets: Pick<Endpoint, 'secrets' | 'bodySecret'>) => subject.world.registry.put({ ...endpoint(3, 'V1'), ...secrets });
+  const readBack = () => createDynamoDbEndpoints(subject.client, tables.endpoints).read(lane.endpointId);
+
+  it('come back as they were put, both kinds or one', async () => {
+    await put({ secrets: [secret], bodySecret: 'pässwörd' });
+    expect(await readBack()).toMatchObject({ config: { endpointId: lane.endpointId }, secrets: [secret], bodySecret: 'pässwörd' });
+    await put({ secrets: [], bodySecret: undefined });
+    expect(await readBack()).toEqual({ ...endpoint(3, 'V1'), secrets: [], bodySecret: undefined });
+  });
+
+  it('that have another shape make the endpoint invalid, and are not quoted', async () => {
+    await put({ secrets: [secret], bodySecret: undefined });
+    await edit({ secrets: 'topsecret', bodySecret: { S: 'topsecret' } });
+    const read = await readBack();
+    expect(read).toMatchObject({ config: undefined, problem: expect.stringMatching(/^secrets: .*; bodySecret: /) as string, secrets: [] });
+    expect(JSON.stringify(read)).not.toContain('topsecret');
+  });
+});
+
+describe('a stored configuration that cannot be used', () => {
+  const read = () => createDynamoDbEndpoints(subject.client, tables.endpoints).read(lane.endpointId);
+  const minimal = () => ({ endpointId: lane.endpointId, url: 'https://hooks.example.com/in' });
+  beforeEach(() => subject.world.put({ ...endpoint(3, 'V1'), bodySecret: 'Jefe' }));
+
+  it('has what its burials and its repair need, and no configuration', async () => {
+    await edit({ config: { ...minimal(), maxInFlight: 99 } });
+    const invalid = {
+      config: undefined, endpointId: lane.endpointId, problem: 'maxInFlight: Too big: expected number to be <=32 (got 99)',
+      document: { ...minimal(), maxInFlight: 99 }, version: 'V1', secrets: [secret], bodySecret: 'Jefe',
+    };
+    expect(await read()).toEqual(invalid);
+    expect(await subject.world.registry.get(lane.endpointId)).toMatchObject({ endpoint: invalid, lane: { slots: 3, cfg: 'V1' } });
+    expect((await subject.world.registry.list()).map(({ endpoint: e }) => e)).toContainEqual(invalid);
+  });
+
+  it.each<[string, () => unknown, string[], string[]?]>([
+    ['of a newer version', () => ({ ...minimal(), signing: [{ scheme: 'ed25519' }], oauth: { secret: 'topsecret' } }), ['signing.0.scheme: must be an object with "scheme"', '(got "ed25519")', 'oauth: unknown key']],
+    ['with a header that cannot be sent', () => ({ ...minimal(), headers: { Authorization: 'topsecret\n' } }), ['headers.Authorization: may hold visible ASCII']],
+    ['with a token in its url', () => ({ ...minimal(), url: 'https://u:topsecret@example.com/' }), ['url: must not carry a user name']],
+    ['that is no object', () => 'topsecret', ['document: ', 'expected object']],
+    ['with a structure where a word was', () => ({ ...minimal(), policy: { token: 'topsecret' } }), ['policy: only "default" is supported']],
+    ['with a number beyond the safe ones', () => ({ ...minimal(), maxInFlight: 10n ** 20n }), ['maxInFlight: ', '(got 100000000000000000000)']],
+    ['that is gone', () => undefined, ['document: ', 'expected object']],
+    ['of another endpoint', () => ({ ...minimal(), endpointId: 'other' }), ['endpointId: must be ep-', '(got "other")']],
+    ['that is wrong in a hundred places', () => Object.fromEntries(Array.from({ length: 100 }, (_, i) => [`key${i}`, 'topsecret'])), ['endpointId: ']],
+  ])('%s names field, value and bound, and quotes no credential', async (_why, config, expected) => {
+    await edit({ config: config() });
+    const found = await read();
+    const problem = found?.config === undefined ? (found?.problem ?? '') : '';
+    for (const text of expected) expect(problem).toContain(text);
+    expect(problem).not.toContain('topsecret');
+    expect(problem.length).toBeLessThanOrEqual(300);
+  });
+
+  it('is repaired by a put over its version, and can be removed', async () => {
+    await edit({ config: 'x' });
+    expect(await subject.world.registry.put(endpoint(5, 'V2'), 'V1')).toBe('written');
+    expect(await read()).toEqual(endpoint(5, 'V2'));
+    expect(await lane.lane()).toMatchObject({ slots: 5, avail: 5, cfg: 'V2' });
+    await edit({ config: 'x' });
+    expect(await subject.world.registry.remove(lane.endpointId)).toBe('removed');
+    expect(await read()).toBeUndefined();
+  });
+
+  it('is none where only a header has become reserved: that one is dropped', async () => {
+    await edit({ config: { ...minimal(), maxInFlight: 3, headers: { 'X-Team': 'a', 'Webhook-Signature': 'v1,AAAA', Cookie: 'c\n' } } });
+    expect(await read()).toEqual({ ...endpoint(3, 'V1'), bodySecret: 'Jefe' });
+  });
+
+  it('is none where an older version left out what has a default now', async () => {
+    await edit({ config: minimal() });
+    expect(await read()).toMatchObject({ config: { maxInFlight: 8, signing: [{ scheme: 'standard' }] } });
+  });
+});
+
 describe('remove', () => {
   it('deletes the configuration and marks the lane, which keeps its leases and claims', async () => {
     await subject.world.put(endpoint(3, 'V1'));
@@ -103,7 +195,7 @@ describe('list', () => {
     const ids = ['z', 'a', 'm'].map((name) => `${lane.endpointId}-${name}`);
     for (const endpointId of ids) await subject.world.put(endpointOf({ endpointId }));
     await subject.world.remove(ids[2] ?? '');
-    const listed = (await subject.world.registry.list()).map(({ endpoint: { config } }) => config.endpointId);
+    const listed = (await subject.world.registry.list()).map(({ endpoint: { config } }) => config?.endpointId ?? '');
     expect(listed.filter((id) => ids.includes(id))).toEqual([ids[1], ids[0]]);
   });
 });

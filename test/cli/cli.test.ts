@@ -3,7 +3,10 @@ import { randomBytes } from 'node:crypto';
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { UpdateItemCommand } from '@aws-sdk/client-dynamodb';
 import { DeleteMessageCommand, ReceiveMessageCommand } from '@aws-sdk/client-sqs';
+import { marshall } from '@aws-sdk/util-dynamodb';
+import { verify as verifyHub } from '@octokit/webhooks-methods';
 import { Webhook } from 'standardwebhooks';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { runCli } from '../support/cli.ts';
@@ -54,7 +57,7 @@ describe('endpoint', () => {
   });
 
   const refusals: [string[], RegExp][] = [
-    [['--url', 'http://example.test/'], /url: must be https, not http \(got "http:\/\/example.test\/"\)/],
+    [['--url', 'http://example.test/'], /url: must be https, not http/],
     [['--url', 'https://user:pw@example.test/'], /url: must not carry a user name/],
     [['--url', 'https://example.test/', '--set', 'maxInFlight=33'], /maxInFlight: .*32.*\(got 33\)/],
     [['--url', 'https://example.test/', '--set', 'maxInFlght=3'], /maxInFlght: unknown key \(got 3\)/],
@@ -91,6 +94,122 @@ describe('endpoint', () => {
     for (const { stdout, stderr } of [wrong, right]) expect(stdout + stderr).not.toContain('MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw');
     await sluice('send', 'imported', '--data', '{}', '--wait');
     new Webhook(secret).verify('{}', { ...consumer.requests.at(-1)?.headers });
+  });
+
+  describe('with a body secret', () => {
+    const bodySecret = "It's a Secret to Everybody";
+    const signing = 'signing=[{"scheme":"hmac-body","header":"X-Acme-Signature"},{"scheme":"standard"}]';
+    const put = (args: string[], input = '') => runCli(embedded.localFile, ['endpoint', 'put', ...args, '--json'], input);
+    const get = async (id: string) => (await sluice('endpoint', 'get', id, '--json')).json<{ secrets: number; bodySecret: boolean; signing: object[]; version: string }>();
+    const sent = async (id: string) => {
+      expect((await sluice('send', id, '--data', 'Hello, World!', '--wait')).code).toBe(0);
+      return { ...consumer.requests.at(-1)?.headers };
+    };
+
+    it('hub256 has one made, which is shown once and signs; --body-secret replaces it', async () => {
+      const created = await put(['hub', '--url', consumer.url(), '--set', 'signing=[{"scheme":"hub256"}]']);
+      const made = created.json<{ secret?: string; bodySecret: string }>();
+      expect(made.bodySecret).toMatch(/^[0-9a-f]{64}$/);
+      expect(made.secret).toBeUndefined();
+      expect(await get('hub')).toMatchObject({ secrets: 0, bodySecret: true });
+      expect(await verifyHub(made.bodySecret, 'Hello, World!', (await sent('hub'))['x-hub-signature-256'] ?? '')).toBe(true);
+
+      const replaced = await put(['hub', '--body-secret', '-'], `${bodySecret}\n`);
+      expect(replaced).toMatchObject({ code: 0 });
+      expect(replaced.json()).toMatchObject({ changed: [] });
+      expect((await sent('hub'))['x-hub-signature-256']).toBe('sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17');
+      for (const { stdout, stderr } of [replaced, await sluice('endpoint', 'get', 'hub'), await sluice('endpoint', 'ls', '--json')]) {
+        expect(stdout + stderr).not.toMatch(new RegExp(`${bodySecret}|${made.bodySecret}`));
+      }
+    });
+
+    it('hmac-body needs it imported; beside standard both sign, each with its own', async () => {
+      const without = await put(['own', '--url', consumer.url(), '--set', signing]);
+      expect(without).toMatchObject({ code: 2, stderr: expect.stringMatching(/bodySecret: .*import it with --body-secret/) as string });
+      expect((await sluice('endpoint', 'get', 'own')).code).toBe(1);
+      const created = await put(['own', '--url', consumer.url(), '--set', signing, '--body-secret', '-'], bodySecret);
+      const { secret } = created.json<{ secret: string }>();
+      expect(created.json()).not.toHaveProperty('bodySecret');
+      expect(await get('own')).toMatchObject({ secrets: 1, bodySecret: true, signing: [{ header: 'X-Acme-Signature', prefix: '', encoding: 'hex' }, { scheme: 'standard' }] });
+      const headers = await sent('own');
+      const atEpochS = Number(headers['webhook-timestamp']);
+      expect(headers['webhook-signature']).toBe(new Webhook(secret).sign(headers['webhook-id'] ?? '', new Date(atEpochS * 1_000), 'Hello, World!'));
+      expect(headers['x-acme-signature']).toBe('757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17');
+    });
+
+    it('is kept when signing changes, and none is there where nothing needs it', async () => {
+      const plain = await put(['plain', '--url', consumer.url()]);
+      expect(plain.json()).not.toHaveProperty('bodySecret');
+      expect(await get('plain')).toMatchObject({ secrets: 1, bodySecret: false });
+      const hub = (await put(['plain', '--set', 'signing=[{"scheme":"hub256"}]'])).json<{ secret?: string; bodySecret?: string }>();
+      expect([hub.secret, hub.bodySecret]).toEqual([undefined, expect.any(String)]);
+      const back = (await put(['plain', '--url', consumer.url()])).json<{ secret?: string; bodySecret?: string; changed: string[] }>();
+      expect([back.secret, back.bodySecret, back.changed]).toEqual([undefined, undefined, ['signing']]);
+      expect(await get('plain')).toMatchObject({ secrets: 1, bodySecret: true });
+    });
+
+    it.each<[string, string[], string, RegExp]>([
+      ['as an argument', ['--body-secret', 'topsecret'], '', /--body-secret: give @FILE or -/],
+      ['of two lines', ['--body-secret', '-'], 'topsecret\nmore', /bodySecret: must not hold control characters/],
+      ['that is empty', ['--body-secret', '-'], '\n', /bodySecret: holds 0 bytes; between 1 and 256 are allowed/],
+      ['of the other kind', ['--body-secret', '-'], 'whsec_topsecret', /bodySecret: must not start with whsec_/],
+      ['and a signing secret from one standard input', ['--secret', '-', '--body-secret', '-'], 'topsecret', /- \(standard input\) can be read only once/],
+      ['and two signing secrets from one standard input', ['--secret', '-', '--secret', '-'], 'topsecret', /can be read only once/],
+      ['and a document from one standard input', ['--file', '-', '--body-secret', '-'], 'topsecret', /can be read only once/],
+      ['beside an odd signing secret', ['--body-secret', '-', '--secret', '@/dev/null'], 'topsecret', /secret: must start with whsec_/],
+      ['from a file that is not there', ['--body-secret', '@/nonexistent'], '', /--body-secret .*nonexistent/],
+    ])('%s is refused, nothing is written, nothing quoted', async (_why, args, input, message) => {
+      await sluice('endpoint', 'put', 'refused', '--url', consumer.url());
+      const before = await get('refused');
+      const result = await put(['refused', '--set', 'signing=[{"scheme":"hub256"}]', ...args], input);
+      expect(result).toMatchObject({ code: 2, stderr: expect.stringMatching(message) as string });
+      expect(result.stdout + result.stderr).not.toContain('topsecret');
+      expect(await get('refused')).toEqual(before);
+    });
+  });
+
+  describe('whose stored configuration cannot be used', () => {
+    const spoil = async (id: string, name: string, value: unknown) => {
+      await embedded.db.send(new UpdateItemCommand({
+        TableName: embedded.output(outputs.endpointsTable),
+        Key: marshall({ pk: id, sk: 'config' }),
+        UpdateExpression: 'SET #c.#n = :v',
+        ExpressionAttributeNames: { '#c': 'config', '#n': name },
+        ExpressionAttributeValues: marshall({ ':v': value }),
+      }));
+    };
+
+    it('is shown with its problem by get, ls and status; put repairs it and keeps its secret', async () => {
+      const { secret, version } = (await sluice('endpoint', 'put', 'spoilt', '--url', consumer.url(), '--json')).json<{ secret: string; version: string }>();
+      await spoil('spoilt', 'maxInFlight', 99);
+      const shown = (await sluice('endpoint', 'get', 'spoilt', '--json')).json();
+      expect(shown).toMatchObject({ endpointId: 'spoilt', problem: 'maxInFlight: Too big: expected number to be <=32 (got 99)', stored: { maxInFlight: 99 }, version, secrets: 1 });
+      expect((await sluice('endpoint', 'ls')).stdout).toMatch(/spoilt\s+invalid\s+8\s+maxInFlight: Too big/);
+      expect((await sluice('endpoint', 'ls', '--json')).json<{ endpointId: string }[]>().map((e) => e.endpointId)).toEqual(expect.arrayContaining(['acme', 'spoilt']));
+      expect((await sluice('status')).stdout).toMatch(/spoilt\s+invalid\s+0\/8/);
+
+      const sent = await sluice('send', 'spoilt', '--data', '{}', '--event', 'evt_spoilt', '--wait');
+      expect(sent).toMatchObject({ code: 1, stderr: expect.stringContaining('dead: invalid-configuration') as string });
+      expect((await sluice('show', 'spoilt', 'evt_spoilt')).stdout).toContain('maxInFlight: Too big: expected number to be <=32 (got 99)');
+
+      expect(await sluice('endpoint', 'put', 'spoilt', '--set', 'retry.attempts=3')).toMatchObject({ code: 2, stderr: expect.stringContaining('maxInFlight: Too big') as string });
+      const repaired = await sluice('endpoint', 'put', 'spoilt', '--set', 'maxInFlight=4', '--json');
+      expect(repaired.json()).toMatchObject({ created: false, changed: ['maxInFlight'] });
+      expect(repaired.json()).not.toHaveProperty('secret');
+      expect(await sluice('dlq', 'replay', '--endpoint', 'spoilt', '--yes')).toMatchObject({ code: 0 });
+      await until('it is delivered', async () => (await embedded.record('spoilt', 'evt_spoilt'))?.state === 'delivered');
+      new Webhook(secret).verify('{}', { ...consumer.requests.findLast((r) => r.eventId === 'evt_spoilt')?.headers });
+    });
+
+    it('is replaced whole by --url, and removed by rm', async () => {
+      await sluice('endpoint', 'put', 'odd', '--url', consumer.url());
+      await spoil('odd', 'colour', 'blue');
+      const replaced = await sluice('endpoint', 'put', 'odd', '--url', consumer.url(), '--json');
+      expect(replaced.json()).toMatchObject({ created: false, changed: ['colour'] });
+      await spoil('odd', 'url', 'ftp://x');
+      expect((await sluice('endpoint', 'rm', 'odd', '--yes')).code).toBe(0);
+      expect((await sluice('endpoint', 'get', 'odd')).code).toBe(1);
+    });
   });
 
   it('put says which fields a replacement changed', async () => {

@@ -30,17 +30,19 @@ describe('endpointSchema', () => {
   });
 
   it('normalises the url', () => {
-    const urls = { 'https://EXAMPLE.com': 'https://example.com/', 'https://exämple.com/ü?q=1': 'https://xn--exmple-cua.com/%C3%BC?q=1', 'https://h:443/': 'https://h/' };
+    const urls = { 'https://EXAMPLE.com': 'https://example.com/', 'https://exämple.com/ü?q=1': 'https://xn--exmple-cua.com/%C3%BC?q=1', 'https://h:443/': 'https://h/', 'https://Example.com.:8443/a': 'https://example.com:8443/a', 'https://b\u00fccher\u3002example.': 'https://xn--bcher-kva.example/' };
     for (const [written, stored] of Object.entries(urls)) expect(endpointSchema.parse({ ...minimal, url: written }).url).toBe(stored);
   });
 
   it.each<[string, Record<string, unknown>, string]>([
-    ['http', { url: 'http://example.com/' }, 'url: must be https, not http'],
     ['another scheme', { url: 'ftp://example.com/' }, 'must be https, not ftp'],
     ['no url', { url: 'example.com' }, 'url: is not a URL'],
     ['credentials in the url', { url: 'https://u:p@example.com/' }, 'must not carry a user name'],
     ['a fragment', { url: 'https://example.com/#' }, 'must not carry a fragment'],
-    ['a dot at the end of the host', { url: 'https://example.com./' }, 'must not end its host name in a dot'],
+    ['a host with an empty label', { url: 'https://a..example.com/' }, 'has a host name with an empty label'],
+    ['a host that begins with a dot', { url: 'https://.example.com/' }, 'has a host name with an empty label'],
+    ['two dots at the end of the host', { url: 'https://example.com../' }, 'has a host name with an empty label'],
+    ['a host of one dot', { url: 'https://./' }, 'has a host name with an empty label'],
     ['white space around the url', { url: ' https://example.com/' }, 'white space'],
     ['a url of 2,049 characters', { url: `https://example.com/${'a'.repeat(2_029)}` }, 'url: '],
     ['an id with a dot', { endpointId: 'a.b' }, 'endpointId: must match'],
@@ -48,7 +50,6 @@ describe('endpointSchema', () => {
     ['an unknown nested key', { retry: { max: 3 } }, 'retry.max: unknown key (got 3)'],
     ['paused', { status: 'paused' }, 'status: must be "enabled" or "disabled"'],
     ['a named policy', { policy: 'gold' }, 'policy: only "default" is supported'],
-    ['another signature', { signing: [{ scheme: 'hub256' }] }, 'signing.0.scheme: only "standard"'],
     ['no signature', { signing: [] }, 'signing: '],
     ['a rate', { maxPerSecond: 5 }, 'maxPerSecond: only null is supported'],
     ['adaptive reads', { adaptiveRead: {} }, 'adaptiveRead: only null is supported'],
@@ -85,6 +86,44 @@ describe('endpointSchema', () => {
       .map((name): [string, Record<string, unknown>] => [`the reserved ${name}`, { [name]: 'x' }]),
   ])('refuses headers with %s', (_why, headers) => {
     expect(problems({ headers }).join('\n')).toContain('headers');
+  });
+
+  const hmac = (header: string, more: Record<string, unknown> = {}) => ({ scheme: 'hmac-body', header, ...more });
+  const [standard, hub256] = [{ scheme: 'standard' }, { scheme: 'hub256' }];
+
+  it('takes several signature schemes at once, and fills in what a body HMAC leaves out', () => {
+    const signing = [hmac('X-Acme-Signature'), standard, hub256];
+    const filled = endpointSchema.parse({ ...minimal, signing });
+    expect(filled.signing).toEqual([hmac('X-Acme-Signature', { prefix: '', encoding: 'hex' }), standard, hub256]);
+    expect(endpointSchema.parse(JSON.parse(JSON.stringify(filled)))).toEqual(filled);
+    const spelled = [hmac('authorization', { prefix: 'HMAC key="a b" ', encoding: 'base64' }), hmac('x-hub-signature-256', { prefix: '~'.repeat(64) })];
+    expect(endpointSchema.parse({ ...minimal, signing: spelled }).signing).toMatchObject(spelled);
+  });
+
+  it.each<[string, unknown[], string, Record<string, string>?]>([
+    ['none', [], 'signing: '],
+    ['four', [standard, hub256, hmac('x-a'), hmac('x-b')], 'signing: Too big: expected array to have <=3 items'],
+    ['an unknown one', [{ scheme: 'ed25519' }], 'signing.0.scheme: must be an object with "scheme": "standard", "hub256" or "hmac-body" (got "ed25519")'],
+    ['one that is no object', ['standard'], 'signing.0: must be an object with "scheme": "standard", "hub256" or "hmac-body" (got "standard")'],
+    ['an unknown key', [{ scheme: 'hub256', header: 'x-a' }], 'signing.0.header: unknown key (got "x-a")'],
+    ['standard twice', [standard, standard], 'signing.1: each header once, in any casing: webhook-signature is also written by signing.0 (got {"scheme":"standard"})'],
+    ['hub256 twice', [hub256, hub256], 'signing.1: each header once, in any casing: x-hub-signature-256 is also written by signing.0'],
+    ['no header', [{ scheme: 'hmac-body' }], 'signing.0.header: '],
+    ['text that is no header', [standard, hmac('x a')], 'signing.1.header: is not a header name (RFC 9110 token) (got "x a")'],
+    ['a header of 65 characters', [hmac('x'.repeat(65))], 'signing.0.header: '],
+    ['a reserved header', [hmac('Webhook-Signature')], 'signing.0.header: is reserved: Sluice sets it itself (got "Webhook-Signature")'],
+    ['a header twice', [hmac('x-sig'), hmac('X-Sig')], 'signing.1.header: each header once, in any casing: x-sig is also written by signing.0 (got "X-Sig")'],
+    ['the header of hub256', [hub256, hmac('X-Hub-Signature-256')], 'signing.1.header: each header once, in any casing: x-hub-signature-256 is also written by signing.0 (got "X-Hub-Signature-256")'],
+    ['the header of a later hub256', [hmac('X-Hub-Signature-256'), hub256], 'signing.1: each header once, in any casing: x-hub-signature-256 is also written by signing.0'],
+    ['a custom header', [hmac('X-Sig')], 'signing.0.header: each header once, in any casing: x-sig is also written by headers (got "X-Sig")', { 'x-SIG': 'a' }],
+    ['the header of hub256 as a custom one', [hub256], 'signing.0: each header once, in any casing: x-hub-signature-256 is also written by headers', { 'X-Hub-Signature-256': 'a' }],
+    ['a space before the signature\'s prefix', [hmac('x-a', { prefix: ' v1=' })], 'signing.0.prefix: may hold visible ASCII and spaces only, and not start with a space (got " v1=")'],
+    ['a line break in a prefix', [hmac('x-a', { prefix: 'v1=\r\nx: 1' })], 'signing.0.prefix: may hold'],
+    ['a letter beyond ASCII in a prefix', [hmac('x-a', { prefix: 'é=' })], 'signing.0.prefix: may hold'],
+    ['a prefix of 65 characters', [hmac('x-a', { prefix: 'a'.repeat(65) })], 'signing.0.prefix: Too big: expected string to have <=64 characters'],
+    ['another encoding', [hmac('x-a', { encoding: 'base64url' })], 'signing.0.encoding: '],
+  ])('refuses signing with %s, with field, value and bound', (_why, signing, problem, headers = {}) => {
+    expect(problems({ signing, headers }).join('\n')).toContain(problem);
   });
 
   it('says of a reserved header that it is reserved', () => {

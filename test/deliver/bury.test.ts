@@ -139,12 +139,55 @@ describe('a disabled endpoint', () => {
   });
 });
 
+describe('an endpoint whose stored configuration cannot be used', () => {
+  const problem = 'maxInFlight: Too big: expected number to be <=32 (got 99)';
+  beforeEach(() => h.store.spoil('acme', problem));
+
+  it('buries with the problem, without an attempt, and reports no fault', async () => {
+    const batch = ['a', 'b'].map((eventId) => receivedOf(bodyOf({ eventId })));
+    expect(await h.run(batch)).toEqual([]);
+    expect(h.queues.buried.map((b) => b.record)).toMatchObject(['a', 'b'].map((eventId) => ({ eventId, reason: 'invalid-configuration', detail: problem, attempt: 0 })));
+    expect([h.record({ eventId: 'a' }), h.http.sent, h.telemetry.faults]).toMatchObject([{ phase: 'buried' }, [], []]);
+    expect(await h.lane()).toMatchObject({ avail: 8, leases: new Map(), claims: new Map(), failures: 0 });
+  });
+
+  it('buries what was waiting with the attempts that it had', async () => {
+    h.store.seed(waitingOf({ attempt: 3, dueEpochMs: t0EpochMs + 1e9 }));
+    expect(await h.runOne(bodyOf())).toMatchObject({ exit: 'ack' });
+    expect(h.record()).toMatchObject({ reason: 'invalid-configuration', attempt: 3 });
+  });
+
+  it('leaves what is delivered delivered, and what another worker may be sending', async () => {
+    h.store.seed(deliveredOf());
+    expect(await h.runOne(bodyOf())).toMatchObject({ exit: 'ack' });
+    await h.claimElsewhere({ eventId: 'b' });
+    expect(await h.runOne(bodyOf({ eventId: 'b' }))).toMatchObject({ exit: 'retain', delayS: 25 });
+    expect([h.record(), h.record({ eventId: 'b' }), h.queues.buried]).toEqual([deliveredOf(), undefined, []]);
+  });
+
+  it('is delivered to once it is repaired, by the next receive and by a redrive', async () => {
+    expect(await h.runOne(bodyOf({ eventId: 'a' }))).toMatchObject({ exit: 'ack' });
+    await h.store.put(endpointOf({}, 'V2'));
+    expect(await h.runOne(bodyOf({ eventId: 'a' }), { deadLetterGeneration: 0 })).toMatchObject({ exit: 'ack' });
+    expect(await h.runOne(bodyOf({ eventId: 'b' }))).toMatchObject({ exit: 'ack' });
+    expect([h.record({ eventId: 'a' }), h.record({ eventId: 'b' })]).toMatchObject([{ state: 'delivered', generation: 1 }, { state: 'delivered', generation: 0 }]);
+  });
+
+  it('that was repaired between the read and the burial is not buried', async () => {
+    const spoilt = await h.deps.endpoints.refresh('acme');
+    await h.store.put(endpointOf({}, 'V2'));
+    const endpoints = { get: () => Promise.resolve(spoilt), refresh: (id: string) => h.deps.endpoints.refresh(id) };
+    expect(await h.runOne(bodyOf(), {}, { endpoints })).toMatchObject({ exit: 'retain' });
+    expect([h.record(), h.queues.buried]).toEqual([undefined, []]);
+  });
+});
+
 describe('a change of configuration in mid-flight', () => {
   it('is found by the admission, and takes effect without a restart', async () => {
     await h.runOne(bodyOf({ eventId: 'a' }));
     await h.store.put(endpointOf({ url: 'https://new.example.com/' }, 'V2'));
     expect(await h.runOne(bodyOf({ eventId: 'b' }))).toMatchObject({ exit: 'ack' });
-    expect(h.http.requests.map((r) => [r.url, r.poolKey])).toEqual([['https://hooks.example.com/in', 'acme@V1'], ['https://new.example.com/', 'acme@V2']]);
+    expect(h.http.requests.map((r) => [r.url, `${r.endpointId}@${r.version}`])).toEqual([['https://hooks.example.com/in', 'acme@V1'], ['https://new.example.com/', 'acme@V2']]);
   });
 
   it('to a smaller lane sends no more than that', async () => {
@@ -166,6 +209,15 @@ describe('a change of configuration in mid-flight', () => {
     else await h.store.put(endpointOf({ status: 'disabled' }, 'V2'));
     expect(await h.runOne(bodyOf({ eventId: 'b' }))).toMatchObject({ exit: 'ack' });
     expect(h.record({ eventId: 'b' })).toMatchObject({ reason: change === 'removed' ? 'unknown-endpoint' : 'disabled' });
+    expect(h.http.sent).toEqual(['a']);
+  });
+
+  it('to one that cannot be used buries', async () => {
+    await h.runOne(bodyOf({ eventId: 'a' }));
+    await h.store.put(endpointOf({}, 'V2'));
+    await h.store.spoil('acme', 'url: must be https, not http');
+    expect(await h.runOne(bodyOf({ eventId: 'b' }))).toMatchObject({ exit: 'ack' });
+    expect(h.record({ eventId: 'b' })).toMatchObject({ reason: 'invalid-configuration', detail: 'url: must be https, not http' });
     expect(h.http.sent).toEqual(['a']);
   });
 

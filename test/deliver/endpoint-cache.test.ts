@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { createEndpointCache } from '../../lambdas/deliver/endpoint-cache.ts';
-import type { Endpoint } from '../../lambdas/shared/ports/index.ts';
+import type { StoredEndpoint } from '../../lambdas/shared/ports/index.ts';
 import { endpointOf } from '../support/builders.ts';
 
 function cacheOf(maxEntries = 10) {
-  const stored = new Map<string, Endpoint>();
+  const stored = new Map<string, StoredEndpoint>();
   const reads: string[] = [];
   const read = (id: string) => {
     reads.push(id);
@@ -28,8 +28,10 @@ describe('the endpoint cache', () => {
   it('caches neither a miss nor one that is not delivered to', async () => {
     const { stored, reads, cache } = cacheOf();
     stored.set('off', endpointOf({ endpointId: 'off', status: 'disabled' }));
-    for (const id of ['none', 'none', 'off', 'off']) await cache.get(id);
-    expect(reads).toEqual(['none', 'none', 'off', 'off']);
+    const { version, secrets, bodySecret } = endpointOf();
+    stored.set('odd', { config: undefined, endpointId: 'odd', problem: 'url: is not a URL', document: {}, version, secrets, bodySecret });
+    for (const id of ['none', 'none', 'off', 'off', 'odd', 'odd']) await cache.get(id);
+    expect(reads).toEqual(['none', 'none', 'off', 'off', 'odd', 'odd']);
   });
 
   it('forgets what was removed', async () => {

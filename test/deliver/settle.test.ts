@@ -1,4 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest';
+import { toEndpoint } from '../../lambdas/shared/adapters/dynamodb-endpoints.ts';
 import { deliver } from '../../lambdas/shared/limits/numbers.ts';
 import type { WriteAnswer } from '../../lambdas/shared/ports/index.ts';
 import { bodyOf, configOf, deliveredOf, deadOf, endpointOf, receivedOf, t0EpochMs, waitingOf } from '../support/builders.ts';
@@ -60,12 +61,38 @@ describe('an attempt', () => {
   it('carries the endpoint\'s own headers, and ours whatever those say', async () => {
     // As an older version may have stored it, before these names were reserved.
     const headers = { 'X-Team': 'a', 'Webhook-Signature': 'v1,AAAA', 'CONTENT-TYPE': 'x/y' };
-    await h.store.put({ ...endpointOf(), config: { ...configOf(), headers } });
-    await h.runOne(bodyOf());
+    const { version, secrets } = endpointOf();
+    const stored = toEndpoint({ pk: 'acme', version, secrets, config: { ...configOf(), headers } });
+    await h.run([receivedOf(bodyOf())], { endpoints: { get: () => Promise.resolve(stored), refresh: () => Promise.resolve(stored) } });
     const names = Object.keys(h.http.requests[0]?.headers ?? {});
     expect(names.filter((name) => /^(webhook-signature|content-type)$/i.test(name)).sort()).toEqual(['content-type', 'webhook-signature']);
     expect(h.http.requests[0]?.headers).toMatchObject({ 'X-Team': 'a', 'content-type': 'application/json' });
     expect(h.http.requests[0]?.headers['webhook-signature']).not.toBe('v1,AAAA');
+  });
+
+  it('carries id, time and every signature that the endpoint asks for', async () => {
+    const signing = [{ scheme: 'hub256' }, { scheme: 'hmac-body', header: 'X-Acme-Signature', encoding: 'base64' }];
+    await h.store.put({ ...endpointOf({ signing }), bodySecret: "It's a Secret to Everybody" });
+    await h.runOne(bodyOf({ payload: '"Hello, World!"' }));
+    expect(h.http.requests[0]?.headers).toMatchObject({
+      'webhook-id': 'evt_1',
+      'webhook-timestamp': String(t0EpochMs / 1_000),
+      'x-hub-signature-256': 'sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17',
+      'X-Acme-Signature': 'dXEH6g6yUJ/CESIczphLijdXC211hsIsRvQ3nIsEPhc=',
+    });
+    expect(h.http.requests[0]?.headers).not.toHaveProperty('webhook-signature');
+  });
+
+  it.each([
+    ['no body secret', { bodySecret: undefined }, 'no body secret'],
+    ['an odd body secret', { bodySecret: 'topsecret ' }, 'body secret must not start or end with white space'],
+    ['no signing secret', { secrets: [] }, 'no signing secret'],
+  ])('that has %s is buried without an attempt, naming why', async (_why, secrets, detail) => {
+    await h.store.put({ ...endpointOf({ signing: [{ scheme: 'standard' }, { scheme: 'hub256' }] }), bodySecret: 'x', ...secrets });
+    expect(await h.runOne(bodyOf())).toMatchObject({ exit: 'ack' });
+    expect(h.queues.buried).toMatchObject([{ record: { reason: 'invalid-configuration', attempt: 0, detail: expect.stringContaining(detail) as string } }]);
+    expect(JSON.stringify([h.queues.buried, h.telemetry])).not.toContain('topsecret');
+    expect(h.http.sent).toEqual([]);
   });
 
   it('after the last one the message is buried with its reason', async () => {

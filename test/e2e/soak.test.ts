@@ -128,7 +128,8 @@ describe(`a random run of ${steps} steps, SOAK_SEED=${seed}`, () => {
     expect(await depth(embedded.sqs, embedded.output(outputs.faultQueueUrl))).toEqual({ ready: 0, hidden: 0 });
     for (const { endpoint, lane } of await embedded.registry.list()) {
       const leased = [...lane.leases.values()].reduce((sum, lease) => sum + lease.slots, 0);
-      expect({ id: endpoint.config.endpointId, sum: lane.avail + leased, claims: lane.claims.size }).toEqual({ id: endpoint.config.endpointId, sum: lane.slots, claims: 0 });
+      const id = endpoint.config?.endpointId;
+      expect({ id, sum: lane.avail + leased, claims: lane.claims.size }).toEqual({ id, sum: lane.slots, claims: 0 });
     }
     console.log(`${events.size} events, ${consumer.requests.length} requests, SOAK_SEED=${seed}`);
   });

@@ -118,7 +118,7 @@ export async function startEmbedded(options: StartOptions = {}): Promise<Embedde
     },
     async register(endpointId, url, settings = {}) {
       const config = endpointSchema.parse({ endpointId, url, ...settings });
-      const answer = await registry.put({ config, version: `v${++version}-${endpointId}`, secrets: [testSecret] });
+      const answer = await registry.put({ config, version: `v${++version}-${endpointId}`, secrets: [testSecret], bodySecret: undefined });
       if (answer !== 'written') throw new Error(`endpoint ${endpointId}: ${answer}`);
     },
     record,

@@ -5,7 +5,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { claimEndsEpochMs, removedCfg, type Claim, type Lane, type Lease } from '../../lambdas/shared/core/lane.ts';
 import { stateName, type DeliveryRecord } from '../../lambdas/shared/core/record.ts';
-import type { Admission, Endpoint, Endpoints, GiveBack, LaneGuard, Lanes, Records, WriteAnswer } from '../../lambdas/shared/ports/index.ts';
+import type { Admission, Endpoint, Endpoints, GiveBack, LaneGuard, Lanes, Records, StoredEndpoint, WriteAnswer } from '../../lambdas/shared/ports/index.ts';
 
 interface MutableLane {
   slots: number;
@@ -17,7 +17,7 @@ interface MutableLane {
 }
 
 export class FakeStore {
-  readonly #configs = new Map<string, Endpoint>();
+  readonly #configs = new Map<string, StoredEndpoint>();
   readonly #lanes = new Map<string, MutableLane>();
   readonly #records = new Map<string, DeliveryRecord>();
 
@@ -30,6 +30,14 @@ export class FakeStore {
     lane.cfg = endpoint.version;
     this.#lanes.set(endpointId, lane);
     this.#configs.set(endpointId, endpoint);
+    return Promise.resolve();
+  }
+
+  /** Makes the stored configuration one that cannot be used, as an edit by hand does: its lane stays as it is. */
+  spoil(endpointId: string, problem: string): Promise<void> {
+    const stored = this.#configs.get(endpointId);
+    if (stored?.config === undefined) throw new Error(`no endpoint ${endpointId} to spoil`);
+    this.#configs.set(endpointId, { ...stored, config: undefined, endpointId, problem, document: {} });
     return Promise.resolve();
   }
 

@@ -8,10 +8,9 @@ import {
 } from '@aws-sdk/client-dynamodb';
 import { marshall, unmarshall } from '@aws-sdk/util-dynamodb';
 import { removedCfg, type Lane } from '../core/lane.ts';
-import type { EndpointConfig } from '../limits/endpoint-schema.ts';
 import { records } from '../limits/numbers.ts';
-import type { Endpoint } from '../ports/index.ts';
-import { toEndpoint } from './dynamodb-endpoints.ts';
+import type { Endpoint, StoredEndpoint } from '../ports/index.ts';
+import { toEndpoint, toPlain } from './dynamodb-endpoints.ts';
 import { cancellation } from './dynamodb-errors.ts';
 import { sk, toLane } from './dynamodb-lane-item.ts';
 import { Expressions } from './expressions.ts';
@@ -19,7 +18,7 @@ import { pauseBriefly, whileNotApplied, type Pause } from './repeat.ts';
 
 /** An endpoint as operators see it. */
 export interface Registered {
-  readonly endpoint: Endpoint;
+  readonly endpoint: StoredEndpoint;
   readonly lane: Lane;
 }
 
@@ -39,7 +38,7 @@ export function createDynamoDbRegistry(db: DynamoDBClient, table: string, pause:
   const key = (endpointId: string, sortKey: string) => ({ TableName: table, Key: marshall({ pk: endpointId, sk: sortKey }) });
   const item = async (endpointId: string, sortKey: string) => {
     const answer = await db.send(new GetItemCommand({ ...key(endpointId, sortKey), ConsistentRead: true }));
-    return answer.Item === undefined ? undefined : unmarshall(answer.Item);
+    return answer.Item === undefined ? undefined : toPlain(answer.Item);
   };
   const read = async (endpointId: string) => {
     const [config, lane] = await Promise.all([item(endpointId, sk.config), item(endpointId, sk.lane)]);
@@ -70,14 +69,14 @@ export function createDynamoDbRegistry(db: DynamoDBClient, table: string, pause:
     },
 
     async list() {
-      const configs = new Map<string, Endpoint>();
+      const configs = new Map<string, StoredEndpoint>();
       const lanes = new Map<string, Lane>();
       let from: Record<string, unknown> | undefined;
       do {
         const page = await db.send(
           new ScanCommand({ TableName: table, ConsistentRead: true, ...(from === undefined ? {} : { ExclusiveStartKey: marshall(from) }) }),
         );
-        for (const raw of (page.Items ?? []).map((i) => unmarshall(i))) {
+        for (const raw of (page.Items ?? []).map(toPlain)) {
           if (raw['sk'] === sk.config) configs.set(raw['pk'] as string, toEndpoint(raw));
           if (raw['sk'] === sk.lane) lanes.set(raw['pk'] as string, toLane(raw));
         }
@@ -124,14 +123,8 @@ export function createDynamoDbRegistry(db: DynamoDBClient, table: string, pause:
 
 /** Without a condition of its own: configuration and lane only ever change together, and the lane's half has one. */
 function configPut(table: string, endpoint: Endpoint) {
-  const item: { pk: string; sk: string; v: number; version: string; config: EndpointConfig; secrets: readonly string[] } = {
-    pk: endpoint.config.endpointId,
-    sk: sk.config,
-    v: records.version,
-    version: endpoint.version,
-    config: endpoint.config,
-    secrets: endpoint.secrets,
-  };
+  const { config, version, secrets, bodySecret } = endpoint;
+  const item = { pk: config.endpointId, sk: sk.config, v: records.version, version, config, secrets, bodySecret };
   return { TableName: table, Item: marshall(item, { removeUndefinedValues: true }) };
 }
 

@@ -1,5 +1,7 @@
 import { z } from 'zod';
+import { headerNamePattern, headerValuePattern } from './header.ts';
 import { idSchema } from './message-schema.ts';
+import { headers as names } from './names.ts';
 import { budgets, endpoint, lane, retry } from './numbers.ts';
 import { parseSecret } from './secret.ts';
 
@@ -25,12 +27,12 @@ export function isReservedHeader(name: string): boolean {
 const headerName = z
   .string()
   .max(endpoint.maxHeaderNameLength)
-  .regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'is not a header name (RFC 9110 token)')
+  .regex(headerNamePattern, 'is not a header name (RFC 9110 token)')
   .refine((name) => !isReservedHeader(name), { error: 'is reserved: Sluice sets it itself' });
 const headerValue = z
   .string()
   .max(endpoint.maxHeaderValueLength)
-  .regex(/^[\x20-\x7e]*$/, 'may hold visible ASCII and spaces only');
+  .regex(headerValuePattern, 'may hold visible ASCII and spaces only');
 
 const headersSchema = z
   .record(headerName, headerValue)
@@ -39,12 +41,68 @@ const headersSchema = z
     error: 'the same header twice in different casing',
   });
 
+/** The HMAC-SHA256 of the body alone, as text in a header. */
+export interface BodyScheme {
+  readonly header: string;
+  /** Stands before the signature in the header's value. */
+  readonly prefix: string;
+  readonly encoding: 'hex' | 'base64';
+}
+
+/** What receivers of GitHub's webhooks verify. */
+const hub256: BodyScheme = { header: names.hubSignature, prefix: 'sha256=', encoding: 'hex' };
+
+const schemeSchema = z.discriminatedUnion(
+  'scheme',
+  [
+    z.strictObject({ scheme: z.literal('standard') }),
+    z.strictObject({ scheme: z.literal('hub256') }),
+    z.strictObject({
+      scheme: z.literal('hmac-body'),
+      header: headerName,
+      prefix: z
+        .string()
+        .max(endpoint.maxSignaturePrefixLength)
+        .regex(/^(?! )[\x20-\x7e]*$/, 'may hold visible ASCII and spaces only, and not start with a space')
+        .default(''),
+      encoding: z.enum(['hex', 'base64']).default('hex'),
+    }),
+  ],
+  { error: 'must be an object with "scheme": "standard", "hub256" or "hmac-body"' },
+);
+type Scheme = z.infer<typeof schemeSchema>;
+
+/** How a scheme signs the body, presets written out; undefined for `standard`, which signs id and time too. */
+export function bodySchemeOf(scheme: Scheme): BodyScheme | undefined {
+  switch (scheme.scheme) {
+    case 'standard':
+      return undefined;
+    case 'hub256':
+      return hub256;
+    case 'hmac-body':
+      return scheme;
+  }
+}
+
+/** Of two values for one header the receiver would see either, or both joined: neither would verify. */
+function refuseSharedHeaders(config: { headers: Record<string, string>; signing: Scheme[] }, context: z.RefinementCtx): void {
+  const writers = new Map(Object.keys(config.headers).map((name) => [name.toLowerCase(), 'headers']));
+  for (const [i, scheme] of config.signing.entries()) {
+    const header = (bodySchemeOf(scheme)?.header ?? names.signature).toLowerCase();
+    const other = writers.get(header);
+    writers.set(header, `signing.${i}`);
+    if (other === undefined) continue;
+    const path = scheme.scheme === 'hmac-body' ? ['signing', i, 'header'] : ['signing', i];
+    context.addIssue({ code: 'custom', path, message: `each header once, in any casing: ${header} is also written by ${other}` });
+  }
+}
+
 const urlSchema = z
   .string()
   .max(endpoint.maxUrlLength)
   .transform((text, context) => {
     const problem = urlProblem(text);
-    if (problem === undefined) return new URL(text).href;
+    if (problem === undefined) return normalised(text).href;
     context.addIssue({ code: 'custom', message: problem });
     return z.NEVER;
   });
@@ -53,12 +111,20 @@ function urlProblem(text: string): string | undefined {
   if (text !== text.trim()) return 'has white space around it';
   if (!URL.canParse(text)) return 'is not a URL';
   const url = new URL(text);
-  if (url.protocol !== 'https:') return `must be https, not ${url.protocol.slice(0, -1)}`;
+  // Whether plain http is allowed is a matter of the stage, and asked at registration (limits/egress.ts).
+  if (url.protocol !== 'https:' && url.protocol !== 'http:') return `must be https, not ${url.protocol.slice(0, -1)}`;
   if (url.username !== '' || url.password !== '') return 'must not carry a user name or password: use headers';
   if (text.includes('#')) return 'must not carry a fragment: it would never be sent';
   if (url.port === '0') return 'must not name port 0';
-  if (url.hostname.endsWith('.')) return 'must not end its host name in a dot';
+  if (/^\.|\.\.|\.$/.test(normalised(text).hostname)) return 'has a host name with an empty label';
   return undefined;
+}
+
+/** The host once and for all as it is resolved, judged, named to the peer and compared: IDN as punycode, without a final dot. */
+function normalised(text: string): URL {
+  const url = new URL(text);
+  url.hostname = url.hostname.replace(/\.$/, '');
+  return url;
 }
 
 /** A key that is known but whose behaviour this version does not have: only its default is accepted. */
@@ -101,10 +167,7 @@ export const endpointSchema = z.strictObject({
   body: z.enum(['raw', 'envelope']).default('raw'),
   contentType: headerValue.regex(/^[\w.+-]+\/[\w.+-]+(;.*)?$/, 'is not a media type').default('application/json'),
   headers: headersSchema.default({}),
-  signing: z
-    .array(z.strictObject({ scheme: only('standard', 'other signature schemes') }))
-    .length(1)
-    .default([{ scheme: 'standard' }]),
+  signing: z.array(schemeSchema).min(1).max(endpoint.maxSchemes).default([{ scheme: 'standard' }]),
   maxInFlight: z.int().min(lane.minSlots).max(lane.maxSlots).default(lane.defaultSlots),
   maxPerSecond: notYet(z.null({ error: 'only null is supported in this version: a rate beside the lane' }), null),
   budgetsMs: budgetsSchema.prefault({}),
@@ -113,13 +176,13 @@ export const endpointSchema = z.strictObject({
   onRejected: z.enum(['deadLetter', 'retry']).default('deadLetter'),
   onAmbiguous: notYet(only('retry', 'reconciliation'), 'retry'),
   breaker: z.never({ error: 'is not supported in this version: circuit breakers' }).optional(),
-});
+}).superRefine(refuseSharedHeaders);
 
 export type EndpointConfig = z.infer<typeof endpointSchema>;
 export type RetryPolicy = EndpointConfig['retry'];
 export type BudgetsMs = EndpointConfig['budgetsMs'];
 
-/** Signing secrets, newest first; more than one only while rotating. */
+/** Secrets of the scheme `standard`, newest first; more than one only while rotating. */
 export const secretsSchema = z
   .array(
     z.string().transform((text, context) => {

@@ -8,8 +8,8 @@ export const env = {
   deadLetterQueueUrl: 'SLUICE_DEAD_LETTER_QUEUE_URL',
   /** JSON of the function's own timeout and margins (FunctionLimits), which Lambda does not tell it. */
   functionLimits: 'SLUICE_FUNCTION_LIMITS',
-  /** Comma-separated CIDR blocks that the egress guard lets through beside public unicast; only a local stage sets it. */
-  egressAllow: 'SLUICE_EGRESS_ALLOW',
+  /** JSON of what the stage lets senders reach (EgressRules). */
+  egress: 'SLUICE_EGRESS',
 } as const;
 
 /** Sparse index of the Deliveries table over deliveries that need somebody: partition `state#endpointId`, sorted by time. */
@@ -26,11 +26,13 @@ export const messageAttributes = {
   lastOutcome: 'sluice-last-outcome',
 } as const;
 
-/** Headers that Sluice itself sets on a delivery, beside the Standard Webhooks ones. */
+/** Headers that Sluice itself sets on a delivery, among them the Standard Webhooks ones. */
 export const headers = {
   id: 'webhook-id',
   timestamp: 'webhook-timestamp',
   signature: 'webhook-signature',
+  /** Of the preset `hub256`, as GitHub names it. */
+  hubSignature: 'x-hub-signature-256',
   attempt: 'sluice-attempt',
   possibleDuplicate: 'sluice-possible-duplicate',
 } as const;
@@ -46,4 +48,6 @@ export const outputs = {
   deliverFunction: 'DeliverFunctionName',
   /** JSON of FunctionLimits: endpoint budgets must fit into them, so registration needs them. */
   deliverLimits: 'DeliverLimits',
+  /** JSON of EgressRules: an endpoint's URL must keep to them, so registration needs them. */
+  egress: 'EgressRules',
 } as const;

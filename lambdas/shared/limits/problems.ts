@@ -5,6 +5,9 @@ export interface Problem {
   readonly bound: string;
 }
 
+/** The bound of a key that no schema names. */
+export const unknownKey = 'unknown key';
+
 interface Issue {
   readonly code?: string;
   readonly path: readonly PropertyKey[];
@@ -19,7 +22,7 @@ export function problemsOf(issues: readonly Issue[], input: unknown): Problem[] 
   return issues.flatMap((issue): Problem[] => {
     const path = issue.path.map(String);
     if (issue.code === 'unrecognized_keys' && issue.keys !== undefined) {
-      return issue.keys.map((key) => ({ field: [...path, key].join('.'), value: at(input, [...path, key]), bound: 'unknown key' }));
+      return issue.keys.map((key) => ({ field: [...path, key].join('.'), value: at(input, [...path, key]), bound: unknownKey }));
     }
     const bound = issue.code === 'invalid_key' ? (issue.issues?.[0]?.message ?? issue.message) : issue.message;
     return [{ field: path.join('.'), value: at(input, path), bound }];

@@ -25,3 +25,27 @@ export function parseSecret(text: string): ParsedSecret {
 export function formatSecret(random: Buffer): string {
   return prefix + random.toString('base64');
 }
+
+/**
+ * Reads the secret of a body HMAC: text of 1–256 bytes, whose UTF-8 bytes are the key, for that is what receivers take. One
+ * line break at its end is removed, for that is how files end; other white space around it and control characters are refused
+ * rather than guessed about. So is a Standard Webhooks secret: taken whole as a key, prefix and all, it verifies nowhere that
+ * knows the prefix, and a mix-up of the two kinds is far more likely than a receiver that wants it so. The problem never quotes
+ * the secret.
+ */
+export function parseBodySecret(text: string): ParsedSecret {
+  const secret = text.replace(/\r?\n$/, '');
+  const key = Buffer.from(secret, 'utf8');
+  if (key.length < endpoint.minBodySecretBytes || key.length > endpoint.maxBodySecretBytes) {
+    return { ok: false, problem: `holds ${key.length} bytes; between ${endpoint.minBodySecretBytes} and ${endpoint.maxBodySecretBytes} are allowed` };
+  }
+  if (/\p{Cc}/u.test(secret)) return { ok: false, problem: 'must not hold control characters, such as a line break' };
+  if (secret !== secret.trim()) return { ok: false, problem: 'must not start or end with white space: it would be part of the key' };
+  if (secret.startsWith(prefix)) return { ok: false, problem: `must not start with ${prefix}: such a secret belongs to the scheme "standard"` };
+  return { ok: true, secret, key };
+}
+
+/** Builds the secret of a body HMAC from random bytes (at most 128 of them). */
+export function formatBodySecret(random: Buffer): string {
+  return random.toString('hex');
+}
