@@ -87,7 +87,7 @@ function deliverEnvironment({ stage, queues, tables }: DeliverFunctionProps): Re
     [env.deliveryQueueUrl]: queues.delivery.queueUrl,
     [env.deadLetterQueueUrl]: queues.deadLetter.queueUrl,
     [env.functionLimits]: JSON.stringify(functionLimitsOf(stage)),
-    ...(stage.egressAllow.length > 0 ? { [env.egressAllow]: stage.egressAllow.join(',') } : {}),
+    [env.egress]: JSON.stringify(stage.egress),
   };
 }
 

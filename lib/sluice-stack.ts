@@ -23,6 +23,7 @@ export class SluiceStack extends Stack {
       deliveriesTable: tables.deliveries.tableName,
       deliverFunction: deliver.function.functionName,
       deliverLimits: JSON.stringify(functionLimitsOf(stage)),
+      egress: JSON.stringify(stage.egress),
     };
     for (const key of Object.keys(values) as (keyof typeof values)[]) new CfnOutput(this, outputs[key], { value: values[key] });
   }

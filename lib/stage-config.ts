@@ -3,6 +3,7 @@
  * The shape is strict, so a misspelt key is an error and not a silent default.
  */
 import { z } from 'zod';
+import { defaultEgress } from '../lambdas/shared/limits/egress.ts';
 import { aws, budgets, deliver, faultQueue, message, queues } from '../lambdas/shared/limits/numbers.ts';
 import { checkStage, type FunctionLimits, type StageNumbers, type Violation } from '../lambdas/shared/limits/relations.ts';
 
@@ -35,7 +36,10 @@ const overridesSchema = z.strictObject({
   deadLetterQueue: z.strictObject({ retentionS: positive, maxMessageBytes: positive }).partial().optional(),
   faultQueue: z.strictObject({ retentionS: positive, maxMessageBytes: positive }).partial().optional(),
   drainQueue: z.strictObject({ retentionS: positive }).partial().optional(),
-  egressAllow: z.array(z.string()).optional(),
+  egress: z
+    .strictObject({ allow: z.array(z.string()), deny: z.array(z.string()), ports: z.array(z.number().int()), http: z.boolean() })
+    .partial()
+    .optional(),
 });
 
 const nameSchema = z.string().regex(/^[a-z][a-z0-9-]{0,31}$/, 'a stage name is 1 to 32 of a-z, 0-9 and -, and begins with a letter');
@@ -126,7 +130,7 @@ function withDefaults(name: string, overrides: z.output<typeof overridesSchema>)
       overrides.faultQueue,
     ),
     drainQueue: merged<StageConfig['drainQueue']>({ retentionS: queues.drainRetentionS }, overrides.drainQueue),
-    egressAllow: overrides.egressAllow ?? [],
+    egress: merged(defaultEgress, overrides.egress),
   };
 }
 

@@ -64,7 +64,8 @@ export async function startEmbeddedAws(options: EmbeddedOptions): Promise<Embedd
   const storage = dataDir === undefined ? {} : { dataDir };
 
   const outDir = path.join(stateDir, 'cdk.out');
-  const context = { stage: 'local', stageConfig: { egressAllow: ['127.0.0.0/8', '::1/128'], ...options.stageConfig } };
+  const egress = { allow: ['127.0.0.0/8', '::1/128'], ...(options.stageConfig?.['egress'] as object | undefined) };
+  const context = { stage: 'local', stageConfig: { ...options.stageConfig, egress } };
   const [dynamodb] = await Promise.all([startDynamoDb(storage), synthesize(outDir, { stackName, context })]);
   const sqs = startSqs(storage);
   // No schedule has a target yet: the drain, which will, comes with held deliveries.

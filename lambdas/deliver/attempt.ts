@@ -2,9 +2,8 @@ import { bodyOf } from '../shared/core/body.ts';
 import { fittedBudgets, neededMs } from '../shared/core/budgets.ts';
 import type { AttemptOutcome } from '../shared/core/outcome.ts';
 import type { WaitingRecord } from '../shared/core/record.ts';
-import { signStandard } from '../shared/core/sign.ts';
+import { signatureHeaders } from '../shared/core/sign.ts';
 import { headers as names } from '../shared/limits/names.ts';
-import { isReservedHeader } from '../shared/limits/endpoint-schema.ts';
 import type { Endpoint } from '../shared/ports/index.ts';
 import type { Copy, DeliverDeps, Invocation } from './types.ts';
 
@@ -19,36 +18,33 @@ export interface Due {
  * One signed POST. It starts only if its whole budget ends before the invocation's settle margin (T3): the lease ends
  * after the invocation, so no request can outlive the claim that covers it.
  */
-export async function attempt(deps: DeliverDeps, due: Due): Promise<AttemptOutcome> {
-  const { config, version, secrets } = due.endpoint;
+export async function attempt(deps: Pick<DeliverDeps, 'clock' | 'http' | 'limits'>, due: Due): Promise<AttemptOutcome> {
+  const { config, version, secrets, bodySecret } = due.endpoint;
   const budgetsMs = fittedBudgets(config.budgetsMs, deps.limits);
   if (due.invocation.remainingMs() < neededMs(budgetsMs, deps.limits)) return { kind: 'notStarted', why: 'no-time' };
 
   const body = bodyOf(config, due.copy.message);
   if (!body.ok) return { kind: 'invalidConfiguration', detail: body.problem };
   const timestampEpochS = Math.floor(deps.clock.nowEpochMs() / 1_000);
-  const signed = signStandard(secrets, due.copy.message.eventId, timestampEpochS, body.bytes);
+  const signed = signatureHeaders({ signing: config.signing, secrets, bodySecret }, due.copy.message.eventId, timestampEpochS, body.bytes);
   if (!signed.ok) return { kind: 'invalidConfiguration', detail: signed.problem };
 
   return deps.http.post({
     url: config.url,
     body: body.bytes,
     budgetsMs,
-    poolKey: `${config.endpointId}@${version}`,
+    endpointId: config.endpointId,
+    version,
+    remainingMs: () => due.invocation.remainingMs() - deps.limits.settleMarginMs,
+    // Under reconciliation nothing is sent a second time before somebody has looked.
+    freshTry: config.onAmbiguous === 'retry',
     headers: {
-      ...customHeaders(config.headers),
+      ...config.headers,
       'content-type': config.contentType,
-      [names.id]: due.copy.message.eventId,
-      [names.timestamp]: String(timestampEpochS),
-      [names.signature]: signed.signature,
+      ...signed.headers,
       [names.attempt]: String(due.record.attempt + 1),
       // Only where an earlier request may have arrived: the consumer then looks for the id before it acts.
       ...(due.record.ambiguous > 0 ? { [names.possibleDuplicate]: 'true' } : {}),
     },
   });
-}
-
-/** Reserved names were refused when they were configured; a record of an older version must not get through either. */
-function customHeaders(headers: Readonly<Record<string, string>>): Record<string, string> {
-  return Object.fromEntries(Object.entries(headers).filter(([name]) => !isReservedHeader(name)));
 }

@@ -1,4 +1,5 @@
-import { afterAttempt, dead, reasonToGiveUp, renewed } from '../shared/core/decide.ts';
+import { afterAttempt, dead, reasonToGiveUp, renewed, type CountedOutcome } from '../shared/core/decide.ts';
+import type { Timing } from '../shared/core/outcome.ts';
 import { assertTransition, type DeliveryRecord, type WaitingRecord } from '../shared/core/record.ts';
 import type { Endpoint } from '../shared/ports/index.ts';
 import { attempt } from './attempt.ts';
@@ -109,7 +110,7 @@ async function send(deps: DeliverDeps, claimed: Claimed, waiting: WaitingRecord)
     attempt: settledAs.attempt,
     outcome: outcome.kind,
     detail: detailOf(settledAs, outcome.kind),
-    durationMs: 'durationMs' in outcome ? outcome.durationMs : 0,
+    ...timingOf(outcome),
     state: settledAs.state,
   });
   const sent = outcome.kind === 'answered' || outcome.kind === 'ambiguous';
@@ -140,6 +141,12 @@ async function settle(deps: DeliverDeps, claimed: Claimed, to: DeliveryRecord, n
 
 function withResend(record: WaitingRecord, copy: Copy): WaitingRecord {
   return { ...record, resend: Math.max(record.resend, copy.message.resend) };
+}
+
+function timingOf(outcome: CountedOutcome): Timing {
+  if (outcome.kind === 'invalidConfiguration') return { durationMs: 0, phasesMs: {}, reused: false };
+  const { durationMs, phasesMs, reused } = outcome;
+  return { durationMs, phasesMs, reused };
 }
 
 function detailOf(record: DeliveryRecord, kind: string): string {

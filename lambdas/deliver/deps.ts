@@ -6,6 +6,7 @@ import { createDynamoDbRecords } from '../shared/adapters/dynamodb-records.ts';
 import { createPowertoolsTelemetry } from '../shared/adapters/powertools-telemetry.ts';
 import { createSqsQueues } from '../shared/adapters/sqs-queues.ts';
 import { createUndiciHttp } from '../shared/adapters/undici-http.ts';
+import type { EgressRules } from '../shared/limits/egress.ts';
 import { env } from '../shared/limits/names.ts';
 import * as numbers from '../shared/limits/numbers.ts';
 import type { FunctionLimits } from '../shared/limits/relations.ts';
@@ -19,13 +20,14 @@ export type RunningDeps = DeliverDeps & { readonly telemetry: ReturnType<typeof 
 export function createDeps(environment: NodeJS.ProcessEnv = process.env): RunningDeps {
   const tables = { endpoints: required(environment, env.endpointsTable), deliveries: required(environment, env.deliveriesTable) };
   const urls = { delivery: required(environment, env.deliveryQueueUrl), deadLetter: required(environment, env.deadLetterQueueUrl) };
-  const allowed = (environment[env.egressAllow] ?? '').split(',').filter((block) => block !== '');
+  const egress = JSON.parse(required(environment, env.egress)) as EgressRules;
   const clock = { nowEpochMs: () => Date.now(), monotonicMs: () => performance.now() };
   const telemetry = createPowertoolsTelemetry('deliver');
   const limits = JSON.parse(required(environment, env.functionLimits)) as FunctionLimits;
   const calls = awsCallLimits(limits);
   const db = createDynamoDb(calls);
-  telemetry.started({ tables, urls, egressAllow: allowed, limits, budgets: numbers.budgets, sockets: numbers.sockets, awsCalls: { ...numbers.awsCalls, ...calls } });
+  const http = createUndiciHttp({ egress, nowEpochMs: clock.nowEpochMs, onStaleSocket: (host) => telemetry.event('stale-socket', { host }) });
+  telemetry.started({ tables, urls, limits, budgets: numbers.budgets, http: http.settings, awsCalls: { ...numbers.awsCalls, ...calls } });
   return {
     clock,
     random: { number: () => Math.random(), leaseId: () => randomBytes(8).toString('base64url') },
@@ -33,7 +35,7 @@ export function createDeps(environment: NodeJS.ProcessEnv = process.env): Runnin
     lanes: createDynamoDbLanes(db, tables),
     records: createDynamoDbRecords(db, tables),
     queues: createSqsQueues(createSqs(calls), urls, telemetry),
-    http: createUndiciHttp({ allowed, nowEpochMs: clock.nowEpochMs }),
+    http,
     telemetry,
     limits,
   };

@@ -3,17 +3,20 @@ import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import selfsigned from 'selfsigned';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { createUndiciHttp } from '../../lambdas/shared/adapters/undici-http.ts';
+import { defaultEgress } from '../../lambdas/shared/limits/egress.ts';
 import { startHostile, type HostileServer } from '../support/hostile-server.ts';
 
 const budgetsMs = { connection: 500, setup: 500, write: 500, read: 500, total: 2_000 };
 const ok = 'HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n';
 const common = { keyType: 'ec', curve: 'P-256', algorithm: 'sha256' } as const;
-const durationMs = expect.any(Number) as number;
+const timing = { durationMs: expect.any(Number) as number, phasesMs: expect.any(Object) as object, reused: false };
+
+const of = (endpointId: string) => ({ endpointId, version: 'V1', remainingMs: () => Infinity, freshTry: true });
 
 type Pair = Awaited<ReturnType<typeof selfsigned.generate>>;
 let authority: Pair;
 const original = getCACertificates('default');
-const http = createUndiciHttp({ allowed: ['127.0.0.0/8', '::1/128'], nowEpochMs: () => 0 });
+const http = createUndiciHttp({ egress: { ...defaultEgress, allow: ['127.0.0.0/8', '::1/128'] }, nowEpochMs: () => 0 });
 let server: HostileServer | undefined;
 
 beforeAll(async () => {
@@ -23,9 +26,9 @@ beforeAll(async () => {
   });
   setDefaultCACertificates([...original, authority.cert]);
 });
-afterAll(async () => {
+afterAll(() => {
   setDefaultCACertificates(original);
-  await http.close();
+  http.close();
 });
 afterEach(async () => {
   await server?.close();
@@ -43,7 +46,7 @@ const issue = (names: readonly string[], more: object = {}) =>
 async function postTo(pair: Pair, host: string) {
   // Listening on the name itself, for it may stand for ::1 first.
   server = await startHostile((socket) => socket.write(ok), { host, tls: { key: pair.private, cert: pair.cert } });
-  return http.post({ url: `https://${host}:${server.port}/`, headers: {}, body: Buffer.from('x'), budgetsMs, poolKey: `${host}:${server.port}` });
+  return http.post({ url: `https://${host}:${server.port}/`, headers: {}, body: Buffer.from('x'), budgetsMs, ...of(`${host}-${server.port}`) });
 }
 
 describe('a certificate', () => {
@@ -57,14 +60,14 @@ describe('a certificate', () => {
     ['that has expired', 'localhost', () => issue(['localhost'], { notBeforeDate: new Date('2024-01-01'), notAfterDate: new Date('2024-02-01') }), 'CERT_HAS_EXPIRED'],
     ['that signed itself', 'localhost', () => selfsigned.generate([{ name: 'commonName', value: 'localhost' }], common), 'DEPTH_ZERO_SELF_SIGNED_CERT'],
   ])('%s is refused, and nothing was sent', async (_why, host, pair, cause) => {
-    expect(await postTo(await pair(), host)).toEqual({ kind: 'unsent', phase: 'tls', cause, durationMs });
+    expect(await postTo(await pair(), host)).toEqual({ kind: 'unsent', phase: 'tls', cause, ...timing });
     expect(server?.received.every((bytes) => bytes.length === 0)).toBe(true);
   });
 });
 
 describe('a peer that accepts and never starts TLS', () => {
   const stall = (more: object) =>
-    http.post({ url: `https://127.0.0.1:${server?.port ?? 0}/`, headers: {}, body: Buffer.from('x'), budgetsMs: { ...budgetsMs, ...more }, poolKey: JSON.stringify(more) });
+    http.post({ url: `https://127.0.0.1:${server?.port ?? 0}/`, headers: {}, body: Buffer.from('x'), budgetsMs: { ...budgetsMs, ...more }, ...of(JSON.stringify(more)) });
 
   it.each([
     ['shorter than', { connection: 100, setup: 400 }],
@@ -74,7 +77,7 @@ describe('a peer that accepts and never starts TLS', () => {
     server = await startHostile(() => undefined, {});
     const started = performance.now();
     // Not "no socket": that would be put back for ever, and nobody would be told.
-    expect(await stall(budgets)).toEqual({ kind: 'unsent', phase: expect.stringMatching(/tls|connect/) as string, cause: 'timeout', durationMs });
+    expect(await stall(budgets)).toEqual({ kind: 'unsent', phase: expect.stringMatching(/tls|connect/) as string, cause: 'timeout', ...timing });
     expect(performance.now() - started).toBeLessThan(3_000);
   });
 });
@@ -82,8 +85,8 @@ describe('a peer that accepts and never starts TLS', () => {
 describe('the sockets of a cold pool', () => {
   it('are set up together, and each request that had one in time says how that ended', async () => {
     server = await startHostile(() => undefined, {});
-    const post = () => http.post({ url: `https://127.0.0.1:${server?.port ?? 0}/`, headers: {}, body: Buffer.from('x'), budgetsMs, poolKey: 'cold' });
+    const post = () => http.post({ url: `https://127.0.0.1:${server?.port ?? 0}/`, headers: {}, body: Buffer.from('x'), budgetsMs, ...of('cold') });
     const outcomes = await Promise.all(Array.from({ length: 8 }, post));
-    expect(outcomes).toEqual(Array(8).fill({ kind: 'unsent', phase: 'tls', cause: 'timeout', durationMs }));
+    expect(outcomes).toEqual(Array(8).fill({ kind: 'unsent', phase: 'tls', cause: 'timeout', ...timing }));
   });
 });

@@ -1,5 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { addressProblem } from '../../lambdas/shared/core/address.ts';
+import { addressProblem, destinationProblem } from '../../lambdas/shared/core/address.ts';
+import type { EgressRules } from '../../lambdas/shared/limits/egress.ts';
+
+const publicOnly = { allow: [], deny: [] };
 
 const refused: readonly (readonly [string, string])[] = [
   ['loopback', '127.0.0.1'],
@@ -58,19 +61,53 @@ const refused: readonly (readonly [string, string])[] = [
 
 describe('addressProblem', () => {
   it.each(refused)('refuses %s: %s', (_why, address) => {
-    expect(addressProblem(address, [])).toEqual(expect.any(String));
+    expect(addressProblem(address, publicOnly)).toEqual(expect.any(String));
   });
 
   it.each(['8.8.8.8', '1.1.1.1', '172.15.0.1', '172.32.0.1', '100.63.255.255', '100.128.0.1', '192.0.1.1', '198.17.0.1', '223.255.255.255', '169.253.1.1',
     '2606:4700::1111', '2a00:1450:4001:82a::200e', '2001:4860:4860::8888', '::ffff:8.8.8.8'])('lets public %s through', (address) => {
-    expect(addressProblem(address, [])).toBeUndefined();
+    expect(addressProblem(address, publicOnly)).toBeUndefined();
   });
 
   it('lets through what a block allows, and nothing beside it', () => {
-    const allowed = ['127.0.0.0/8', '::1/128', '10.2.0.0/16'];
+    const allowed = { allow: ['127.0.0.0/8', '::1/128', '10.2.0.0/16'], deny: [] };
     expect(['127.0.0.1', '::1', '10.2.3.4', '::ffff:127.0.0.1', '8.8.8.8'].map((a) => addressProblem(a, allowed))).toEqual(Array(5).fill(undefined));
     for (const address of ['10.3.0.1', '169.254.169.254', '::', '::2', '2002:7f00:1::', '64:ff9b::7f00:1']) {
       expect(addressProblem(address, allowed)).toEqual(expect.any(String));
     }
+  });
+
+  it('refuses what a block denies, however the address is written, and whatever allows it', () => {
+    const rules = { allow: ['127.0.0.0/8'], deny: ['8.8.8.0/24', '2606:4700::/32', '127.0.0.2/32'] };
+    for (const address of ['8.8.8.8', '::ffff:8.8.8.8', '::ffff:808:808', '2606:4700::1111', '127.0.0.2']) {
+      expect(addressProblem(address, rules)).toMatch(/^inside .* which this stage denies$/);
+    }
+    expect(['8.8.4.4', '2a00:1450:4001:82a::200e', '127.0.0.1'].map((a) => addressProblem(a, rules))).toEqual(Array(3).fill(undefined));
+  });
+});
+
+describe('destinationProblem', () => {
+  const rules = { allow: [], deny: ['8.8.4.0/24'], ports: [443, 8443], http: false };
+
+  it.each<[string, Partial<EgressRules>, string | undefined]>([
+    ['https://hooks.example.com/in', {}, undefined],
+    ['https://hooks.example.com:8443/in', {}, undefined],
+    ['https://hooks.example.com:444/in', {}, 'must use port 443 or 8443, not 444: this stage allows no other'],
+    ['https://hooks.example.com:444/in', { ports: [] }, undefined],
+    ['http://hooks.example.com/in', {}, 'must be https, not http'],
+    ['http://hooks.example.com/in', { http: true }, 'must use port 443 or 8443, not 80: this stage allows no other'],
+    ['http://hooks.example.com/in', { http: true, ports: [] }, undefined],
+    ['ftp://hooks.example.com/in', { http: true, ports: [] }, 'must be https or http, not ftp'],
+    ['https://127.0.0.1/', {}, 'must not lead to 127.0.0.1: loopback'],
+    ['https://127.0.0.1/', { allow: ['127.0.0.0/8'] }, undefined],
+    // The URL parser has undone every disguise by then.
+    ['https://0x7f.1/', {}, 'must not lead to 127.0.0.1: loopback'],
+    ['https://2130706433/', {}, 'must not lead to 127.0.0.1: loopback'],
+    ['https://0177.0.0.1./', {}, 'must not lead to 127.0.0.1: loopback'],
+    ['https://[::ffff:a9fe:a9fe]/', {}, 'must not lead to ::ffff:a9fe:a9fe: linkLocal'],
+    ['https://8.8.4.4/', {}, 'must not lead to 8.8.4.4: inside 8.8.4.0/24, which this stage denies'],
+    ['https://8.8.8.8/', {}, undefined],
+  ])('%s under %o: %s', (url, more, problem) => {
+    expect(destinationProblem(new URL(url), { ...rules, ...more })).toBe(problem);
   });
 });

@@ -3,13 +3,13 @@ import { describe, expect, it } from 'vitest';
 import { afterAttempt, afterReap, dead, reasonToGiveUp, type CountedOutcome } from '../../lambdas/shared/core/decide.ts';
 import { assertTransition, type AttemptEntry, type DeliveryRecord, type WaitingRecord } from '../../lambdas/shared/core/record.ts';
 import { records } from '../../lambdas/shared/limits/numbers.ts';
-import { configOf, t0EpochMs, waitingOf } from '../support/builders.ts';
+import { configOf, t0EpochMs, timed, waitingOf } from '../support/builders.ts';
 import { countedOutcome, endpointConfig } from '../support/policy-arbitraries.ts';
 
 const verdict = { nowEpochMs: t0EpochMs + 10_000, random: 0.5, leaseId: 'lease-1' };
-const answered = (status: number, bodyExcerpt = ''): CountedOutcome => ({ kind: 'answered', status, bodyExcerpt, durationMs: 120 });
-const ambiguous: CountedOutcome = { kind: 'ambiguous', phase: 'headers', cause: 'timeout', durationMs: 10_000 };
-const unsent: CountedOutcome = { kind: 'unsent', phase: 'connect', cause: 'ECONNREFUSED', durationMs: 3 };
+const answered = (status: number, bodyExcerpt = ''): CountedOutcome => ({ kind: 'answered', status, bodyExcerpt, ...timed(120) });
+const ambiguous: CountedOutcome = { kind: 'ambiguous', phase: 'headers', cause: 'timeout', ...timed(10_000) };
+const unsent: CountedOutcome = { kind: 'unsent', phase: 'connect', cause: 'ECONNREFUSED', ...timed(3) };
 const after = (outcome: CountedOutcome, config: Record<string, unknown> = {}, record: Partial<WaitingRecord> = {}) =>
   afterAttempt(waitingOf(record), outcome, configOf(config), verdict);
 

@@ -3,7 +3,7 @@ import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { handler } from '../../lambdas/deliver/handler.ts';
 import type { DeliverDeps } from '../../lambdas/deliver/types.ts';
 import { syntheticKeyOf } from '../../lambdas/shared/core/keys.ts';
-import { bodyOf, deadOf, endpointOf, t0EpochMs } from '../support/builders.ts';
+import { bodyOf, deadOf, endpointOf, t0EpochMs, timed } from '../support/builders.ts';
 import { Harness } from '../support/deliver-harness.ts';
 
 /** The handler makes its dependencies when it is loaded: here they are those of whichever harness is current. */
@@ -37,7 +37,7 @@ async function invoke(records: SQSRecord[], remainingMs = 30_000) {
 
 describe('the handler', () => {
   it('answers with what must stay in the queue, and nothing else', async () => {
-    h.http.script = (request) => ({ kind: 'answered', status: request.headers['webhook-id'] === 'a' ? 200 : 503, bodyExcerpt: '', durationMs: 1 });
+    h.http.script = (request) => ({ kind: 'answered', status: request.headers['webhook-id'] === 'a' ? 200 : 503, bodyExcerpt: '', ...timed(1) });
     const [good, bad] = [recordOf(bodyOf({ eventId: 'a' })), recordOf(bodyOf({ eventId: 'b' }))];
     expect(await invoke([good, bad])).toEqual([{ itemIdentifier: bad.messageId }]);
     expect(await invoke([])).toEqual([]);
@@ -67,7 +67,7 @@ describe('the handler', () => {
     await h.store.put(endpointOf({}, 'V1'));
     h.http.script = async () => {
       expect((await h.lane()).leases.get('lease-1')).toEqual({ slots: 1, expiresEpochMs: t0EpochMs + 27_000 });
-      return { kind: 'answered', status: 200, bodyExcerpt: '', durationMs: 1 };
+      return { kind: 'answered', status: 200, bodyExcerpt: '', ...timed(1) };
     };
     expect(await invoke([recordOf(bodyOf({ eventId: 'a' }))], 22_000)).toEqual([]);
     expect(await invoke([recordOf(bodyOf({ eventId: 'b' }))], 20_999)).toHaveLength(1);

@@ -137,7 +137,7 @@ describe('an exchange', () => {
     });
     const batch = batchOf('a', 'b', 'c', 'd');
     await h.run(batch, lanes);
-    expect(h.http.requests.map((request) => request.poolKey)).toEqual(['acme@V1', 'acme@V1', 'acme@V2', 'acme@V2']);
+    expect(h.http.requests.map((request) => `${request.endpointId}@${request.version}`)).toEqual(['acme@V1', 'acme@V1', 'acme@V2', 'acme@V2']);
     expect(await h.lane()).toMatchObject({ slots: 1, avail: 1, ...idle });
   });
 

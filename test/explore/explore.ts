@@ -237,7 +237,7 @@ class Search {
   }
 
   #post(state: State, worker: Worker, call: Call, outcome: NamedOutcome, step: (from: State, answer: Answer, label: string, problems: readonly string[]) => Promise<Move>): Promise<Move> {
-    const { eventId, attempt, duplicate, poolKey } = call.input as { eventId: string; attempt: string; duplicate?: string; poolKey: string };
+    const { eventId, attempt, duplicate, version } = call.input as { eventId: string; attempt: string; duplicate?: string; version: string };
     const { claimKey, endpointId } = this.#world.keysOf(eventId);
     const recordKey = recordKeyOf(endpointId, claimKey);
     const items = this.#items[state.items] as Items;
@@ -245,7 +245,7 @@ class Search {
     const { problems, leaseId, generation } = checkPost(
       {
         lane: laneIn(items, this.#laneKey(endpointId)), record: recordIn(items, this.#recordKey(recordKey)), claimKey, recordKey,
-        sender: `L${ordinal}-`, version: poolKey.slice(endpointId.length + 1), admittedVersion: worker.admitted,
+        sender: `L${ordinal}-`, version, admittedVersion: worker.admitted,
         attempt: Number(attempt), saysDuplicate: duplicate === 'true', nowEpochMs: nowAt(state.epoch),
       },
       state.posts, state.verdicts,

@@ -23,7 +23,7 @@ const epochMs = 3_600_000;
 
 export const nowAt = (epoch: number) => t0EpochMs + epoch * epochMs;
 
-export type HttpOutcome = Exclude<AttemptOutcome, { kind: 'notStarted'; why: 'no-time' }>;
+export type HttpOutcome = AttemptOutcome;
 
 /** Something that the flow asks of the outside, and waits for. */
 export interface Call {
@@ -246,9 +246,9 @@ class Run {
         bury: (_body, { recordKey, generation }) => this.#ask({ kind: 'bury', label: 'DLQ', operation: 'bury', input: { recordKey, generation } }) as Promise<void>,
       },
       http: {
-        post: ({ headers, poolKey }) => {
+        post: ({ headers, version }) => {
           const { 'webhook-id': eventId, 'sluice-attempt': attempt, 'sluice-possible-duplicate': duplicate } = headers;
-          return this.#ask({ kind: 'post', label: 'POST', operation: 'post', input: { eventId, attempt, duplicate, poolKey } }) as Promise<HttpOutcome>;
+          return this.#ask({ kind: 'post', label: 'POST', operation: 'post', input: { eventId, attempt, duplicate, version } }) as Promise<HttpOutcome>;
         },
       },
       telemetry: {

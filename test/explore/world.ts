@@ -5,7 +5,7 @@ import { hashOf, recordKeyOf, syntheticKeysOf } from '../../lambdas/shared/core/
 import type { DeliveryRecord } from '../../lambdas/shared/core/record.ts';
 import type { Endpoint, ReceivedMessage } from '../../lambdas/shared/ports/index.ts';
 import type { JsonObject } from '../../local/emulator.ts';
-import { bodyOf, namesOf, payloadText, t0EpochMs } from '../support/builders.ts';
+import { bodyOf, namesOf, payloadText, t0EpochMs, timed } from '../support/builders.ts';
 import type { Answered, MemoryDynamoDb } from './memory-dynamodb.ts';
 import { Programs, tables, type Call, type HttpOutcome } from './program.ts';
 import { copyName } from './rules.ts';
@@ -14,11 +14,11 @@ export type NamedOutcome = HttpOutcome & { readonly name: string };
 
 /** What the consumer may do with a request. */
 export const outcomes = {
-  ok: { name: 'ok', kind: 'answered', status: 200, bodyExcerpt: '', durationMs: 0 },
-  busy: { name: '503', kind: 'answered', status: 503, bodyExcerpt: '', durationMs: 0 },
-  rejected: { name: '422', kind: 'answered', status: 422, bodyExcerpt: '', durationMs: 0 },
-  ambiguous: { name: 'no answer', kind: 'ambiguous', phase: 'headers', cause: 'timeout', durationMs: 0 },
-  unsent: { name: 'no connection', kind: 'unsent', phase: 'connect', cause: 'ECONNREFUSED', durationMs: 0 },
+  ok: { name: 'ok', kind: 'answered', status: 200, bodyExcerpt: '', ...timed(0) },
+  busy: { name: '503', kind: 'answered', status: 503, bodyExcerpt: '', ...timed(0) },
+  rejected: { name: '422', kind: 'answered', status: 422, bodyExcerpt: '', ...timed(0) },
+  ambiguous: { name: 'no answer', kind: 'ambiguous', phase: 'headers', cause: 'timeout', ...timed(0) },
+  unsent: { name: 'no connection', kind: 'unsent', phase: 'connect', cause: 'ECONNREFUSED', ...timed(0) },
 } as const satisfies Record<string, NamedOutcome>;
 
 export interface MessageSpec {

@@ -105,7 +105,7 @@ describe('deliver function', () => {
           SLUICE_DELIVERIES_TABLE: { Ref: 'WebhooksTablesDeliveriesEE2FFF54' },
           SLUICE_DELIVERY_QUEUE_URL: { Ref: 'WebhooksQueuesDelivery1E532403' },
           SLUICE_DEAD_LETTER_QUEUE_URL: { Ref: 'WebhooksQueuesDeadLetterEA78B091' },
-          SLUICE_EGRESS_ALLOW: Match.absent(),
+          SLUICE_EGRESS: '{"allow":[],"deny":[],"ports":[],"http":false}',
         },
       },
     });
@@ -168,6 +168,7 @@ describe('stack and construct', () => {
       'DeliveriesTableName',
       'DeliveryQueueUrl',
       'DrainQueueUrl',
+      'EgressRules',
       'EndpointsTableName',
       'FaultQueueUrl',
     ]);
@@ -186,13 +187,13 @@ describe('stack and construct', () => {
   });
 
   it('protects every stage but the local one', () => {
-    const localStage = resolveStage('local', { egressAllow: ['127.0.0.0/8', '::1/128'] });
+    const localStage = resolveStage('local', { egress: { allow: ['127.0.0.0/8', '::1/128'] } });
     const local = new SluiceStack(new App(), 'Local', { stage: localStage });
     const localTemplate = Template.fromStack(local);
     expect([local.terminationProtection, new SluiceStack(new App(), 'Aws', { stage: resolveStage() }).terminationProtection]).toEqual([false, true]);
     localTemplate.allResources('AWS::SQS::Queue', { DeletionPolicy: 'Delete' });
     localTemplate.allResourcesProperties('AWS::DynamoDB::GlobalTable', { Replicas: [Match.objectLike({ DeletionProtectionEnabled: false })] });
-    localTemplate.hasResourceProperties('AWS::Lambda::Function', { Environment: { Variables: Match.objectLike({ SLUICE_EGRESS_ALLOW: '127.0.0.0/8,::1/128' }) } });
+    localTemplate.hasResourceProperties('AWS::Lambda::Function', { Environment: { Variables: Match.objectLike({ SLUICE_EGRESS: '{"allow":["127.0.0.0/8","::1/128"],"deny":[],"ports":[],"http":false}' }) } });
   });
 
   it('can be built twice into a stack of somebody else', () => {

@@ -18,7 +18,7 @@ function refusal(name: string, overrides: unknown): string {
 describe('resolveStage', () => {
   it('has defaults that fit together', () => {
     const stage = resolveStage();
-    expect(stage).toMatchObject({ name: 'aws', budgetsMs: defaultBudgetsMs, egressAllow: [] });
+    expect(stage).toMatchObject({ name: 'aws', budgetsMs: defaultBudgetsMs, egress: { allow: [], deny: [], ports: [], http: false } });
     expect(checkStage(stage)).toEqual([]);
   });
 
@@ -77,7 +77,12 @@ describe('resolveStage', () => {
     ['settle margin', { deliver: { settleMarginMs: 999 } }, 'deliver.settleMarginMs 999 is below the least of 1000 ms'],
     ['admit margin', { deliver: { admitMarginMs: 499 } }, 'deliver.admitMarginMs 499 is below the least of 500 ms'],
     ['window', { deliver: { batchingWindowS: 301 } }, 'deliver.batchingWindowS 301 is above the most of 300 s'],
-    ['no CIDR', { egressAllow: ['localhost'] }, 'egressAllow localhost is not a CIDR block'],
+    ['no CIDR', { egress: { allow: ['localhost'] } }, 'egress.allow localhost is not a CIDR block'],
+    ['no CIDR to deny', { egress: { deny: ['8.8.8.8'] } }, 'egress.deny 8.8.8.8 is not a CIDR block'],
+    ['an IPv4 block in IPv6', { egress: { deny: ['::ffff:8.8.8.0/120'] } }, 'egress.deny ::ffff:8.8.8.0/120 is IPv4 in IPv6: write it as an IPv4 block'],
+    ['port 0', { egress: { ports: [443, 0] } }, 'egress.ports 0 is below the least of 1'],
+    ['port 65,536', { egress: { ports: [65_536] } }, 'egress.ports 65536 is above the most of 65535'],
+    ['an unknown key of egress', { egress: { allowed: [] } }, 'egress'],
     ['unknown key', { deliver: { timeoutSec: 10 } }, 'stageConfig.deliver: Unrecognized key: "timeoutSec"'],
     ['unknown part', { delivery: {} }, 'stageConfig: Unrecognized key: "delivery"'],
     ['wrong type', { deliver: { timeoutS: '30' } }, 'stageConfig.deliver.timeoutS: Invalid input: expected number'],
@@ -96,7 +101,7 @@ describe('resolveStage', () => {
   });
 });
 
-describe('egressAllow', () => {
+describe('egress.allow', () => {
   const special = [
     ['127.0.0.0/8', 'loopback'],
     ['127.0.0.1/32', 'loopback'],
@@ -118,13 +123,15 @@ describe('egressAllow', () => {
   ] as const;
 
   it.each(special)('refuses %s (%s) for AWS and takes it for the local stage', (cidr, kind) => {
-    expect(refusal('aws', { egressAllow: [cidr] })).toContain(`egressAllow ${cidr} covers ${kind} addresses, which only the stage "local" may reach`);
-    expect(refusal('staging', { egressAllow: [cidr] })).toContain(kind);
-    expect(refusal('local', { egressAllow: [cidr] })).toBe('');
+    expect(refusal('aws', { egress: { allow: [cidr] } })).toContain(`egress.allow ${cidr} covers ${kind} addresses, which only the stage "local" may reach`);
+    expect(refusal('staging', { egress: { allow: [cidr] } })).toContain(kind);
+    // Only written otherwise: an address is judged as the IPv4 address that it stands for.
+    if (!cidr.startsWith('::ffff:')) expect(refusal('local', { egress: { allow: [cidr] } })).toBe('');
+    expect(refusal('aws', { egress: { deny: [cidr.startsWith('::ffff:') ? '127.0.0.1/32' : cidr] } })).toBe('');
   });
 
   it.each(['8.8.8.0/24', '2600:1f00::/24'])('takes public %s anywhere', (cidr) => {
-    expect(refusal('aws', { egressAllow: [cidr] })).toBe('');
+    expect(refusal('aws', { egress: { allow: [cidr] } })).toBe('');
   });
 });
 

@@ -9,7 +9,7 @@ const endpoint = 'http://127.0.0.1:9324';
 let stack: StackSpec;
 
 beforeAll(async () => {
-  await synthesize(outDir, { stackName: 'Trial', context: { stage: 'local', stageConfig: { egressAllow: ['127.0.0.0/8'] } } });
+  await synthesize(outDir, { stackName: 'Trial', context: { stage: 'local', stageConfig: { egress: { allow: ['127.0.0.0/8'] } } } });
   stack = readTemplate(outDir, 'Trial', { endpoint });
 });
 
@@ -40,7 +40,7 @@ describe('readTemplate', () => {
   it('resolves the environment, the bundle and the role of the function', () => {
     const [deliver] = stack.functions;
     expect(deliver).toMatchObject({ handler: 'index.handler', runtime: 'nodejs24.x', timeoutS: 30, memoryMb: 512 });
-    expect(deliver?.env).toMatchObject({ SLUICE_DELIVERY_QUEUE_URL: queueNamed('Delivery')?.url, SLUICE_EGRESS_ALLOW: '127.0.0.0/8' });
+    expect(deliver?.env).toMatchObject({ SLUICE_DELIVERY_QUEUE_URL: queueNamed('Delivery')?.url, SLUICE_EGRESS: '{"allow":["127.0.0.0/8"],"deny":[],"ports":[],"http":false}' });
     expect(readdirSync(deliver?.assetDir ?? '').sort()).toEqual(['index.mjs', 'index.mjs.map']);
     expect(stack.roles.map(({ name }) => name)).toEqual([deliver?.roleName]);
   });
@@ -72,13 +72,13 @@ describe('readTemplate', () => {
 describe('a refused stage', () => {
   it('ends with its violations, without a stack trace and without an assembly', async () => {
     const emptyDir = path.join(outDir, 'refused');
-    const refused = synthesize(emptyDir, { stackName: 'Trial', context: { stageConfig: '{"deliver":{"timeoutS":10},"egressAllow":["10.0.0.0/8"]}' } });
+    const refused = synthesize(emptyDir, { stackName: 'Trial', context: { stageConfig: '{"deliver":{"timeoutS":10},"egress":{"allow":["10.0.0.0/8"]}}' } });
     const text = await refused.then(
       () => '',
       (error: unknown) => String(error),
     );
     expect(text).toContain('deliver.timeoutS 10 is too short: connection 2000 + ');
-    expect(text).toContain('egressAllow 10.0.0.0/8 covers private addresses');
+    expect(text).toContain('egress.allow 10.0.0.0/8 covers private addresses');
     expect(text).not.toMatch(/\n\s+at /);
     expect(existsSync(path.join(emptyDir, 'manifest.json'))).toBe(false);
   });

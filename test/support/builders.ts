@@ -2,6 +2,7 @@
 import { dead } from '../../lambdas/shared/core/decide.ts';
 import { claimKeyOf, hashOf, recordKeyOf, shortHash } from '../../lambdas/shared/core/keys.ts';
 import type { Lane } from '../../lambdas/shared/core/lane.ts';
+import type { Timing } from '../../lambdas/shared/core/outcome.ts';
 import { blankRecord, type DeadReason, type DeadRecord, type DeliveredRecord, type DeliveryRecord, type WaitingRecord } from '../../lambdas/shared/core/record.ts';
 import { endpointSchema, type EndpointConfig } from '../../lambdas/shared/limits/endpoint-schema.ts';
 import { formatSecret } from '../../lambdas/shared/limits/secret.ts';
@@ -18,7 +19,7 @@ export function configOf(overrides: Readonly<Record<string, unknown>> = {}): End
 }
 
 export function endpointOf(overrides: Readonly<Record<string, unknown>> = {}, version = 'V1'): Endpoint {
-  return { config: configOf(overrides), version, secrets: [secret] };
+  return { config: configOf(overrides), version, secrets: [secret], bodySecret: undefined };
 }
 
 /** The body of a message; `payload` is source text and stands in the body as it is. */
@@ -73,4 +74,9 @@ export function everyState(): DeliveryRecord[] {
 
 export function laneOf(overrides: Partial<Lane> = {}): Lane {
   return { slots: 8, avail: 8, cfg: 'V1', leases: new Map(), claims: new Map(), failures: 0, ...overrides };
+}
+
+/** The timing of an outcome of which nothing but its length matters. */
+export function timed(durationMs: number): Timing {
+  return { durationMs, phasesMs: {}, reused: false };
 }

@@ -2,7 +2,7 @@
 import type { DeadRecord } from '../../lambdas/shared/core/record.ts';
 import type { AttemptOutcome } from '../../lambdas/shared/core/outcome.ts';
 import type { Clock, Http, HttpRequest, Queues, Random, ReceivedMessage } from '../../lambdas/shared/ports/index.ts';
-import { t0EpochMs } from './builders.ts';
+import { t0EpochMs, timed } from './builders.ts';
 
 export { FakeStore } from './fake-store.ts';
 export { FakeTelemetry } from './fake-telemetry.ts';
@@ -68,12 +68,12 @@ export class FakeQueues implements Queues {
   }
 }
 
-export type HttpOutcome = Exclude<AttemptOutcome, { kind: 'notStarted'; why: 'no-time' }>;
+export type HttpOutcome = AttemptOutcome;
 export type HttpScript = (request: HttpRequest, nth: number) => HttpOutcome | Promise<HttpOutcome>;
 
-export const answered = (status: number): HttpOutcome => ({ kind: 'answered', status, bodyExcerpt: '', durationMs: 20 });
-export const ambiguous: HttpOutcome = { kind: 'ambiguous', phase: 'headers', cause: 'timeout', durationMs: 10_000 };
-export const unsent: HttpOutcome = { kind: 'unsent', phase: 'connect', cause: 'ECONNREFUSED', durationMs: 5 };
+export const answered = (status: number): HttpOutcome => ({ kind: 'answered', status, bodyExcerpt: '', ...timed(20) });
+export const ambiguous: HttpOutcome = { kind: 'ambiguous', phase: 'headers', cause: 'timeout', ...timed(10_000) };
+export const unsent: HttpOutcome = { kind: 'unsent', phase: 'connect', cause: 'ECONNREFUSED', ...timed(5) };
 export const noSocket: HttpOutcome = { kind: 'notStarted', why: 'no-socket' };
 
 export class FakeHttp implements Http {

@@ -23,11 +23,11 @@ export const endpointConfig: fc.Arbitrary<EndpointConfig> = fc
   .record({ retry: retryPolicy, onRejected: fc.constantFrom('deadLetter', 'retry') })
   .map((overrides) => configOf(overrides));
 
-const durationMs = fc.integer({ min: 0, max: 20_000 });
+const timing = { durationMs: fc.integer({ min: 0, max: 20_000 }), phasesMs: fc.constant({}), reused: fc.boolean() };
 
 export const countedOutcome: fc.Arbitrary<CountedOutcome> = fc.oneof(
-  fc.record({ kind: fc.constant('answered' as const), status: fc.integer({ min: 100, max: 599 }), bodyExcerpt: fc.string({ maxLength: 20 }), durationMs }),
-  fc.record({ kind: fc.constant('ambiguous' as const), phase: fc.constantFrom('write' as const, 'headers' as const), cause: fc.constant('timeout'), durationMs }),
-  fc.record({ kind: fc.constant('unsent' as const), phase: fc.constantFrom('dns' as const, 'address' as const, 'connect' as const, 'tls' as const), cause: fc.constant('x'), durationMs }),
+  fc.record({ kind: fc.constant('answered' as const), status: fc.integer({ min: 100, max: 599 }), bodyExcerpt: fc.string({ maxLength: 20 }), ...timing }),
+  fc.record({ kind: fc.constant('ambiguous' as const), phase: fc.constantFrom('write' as const, 'headers' as const), cause: fc.constant('timeout'), ...timing }),
+  fc.record({ kind: fc.constant('unsent' as const), phase: fc.constantFrom('dns' as const, 'address' as const, 'connect' as const, 'tls' as const), cause: fc.constant('x'), ...timing }),
   fc.record({ kind: fc.constant('invalidConfiguration' as const), detail: fc.string({ maxLength: 20 }) }),
 );

@@ -1,206 +1,121 @@
-import { Pool, type Dispatcher } from 'undici';
-import type { AllowedBlocks } from '../core/address.ts';
 import type { AttemptOutcome } from '../core/outcome.ts';
-import { budgets, sockets } from '../limits/numbers.ts';
+import { urlProblem, type EgressRules } from '../limits/egress.ts';
+import { headersProblem } from '../limits/header.ts';
+import { sockets } from '../limits/numbers.ts';
 import type { Http, HttpRequest } from '../ports/index.ts';
-import { codeOf, egressConnector, SetupError } from './egress-connector.ts';
+import { clientSettings, Connection } from './connection.ts';
+import { createEgress, SetupError, type EgressOptions } from './egress.ts';
+import { exchange, type Exchanged } from './exchange.ts';
+import { HostReuse, type Reuse } from './host-reuse.ts';
+import { SocketLeases, type Ceilings, type Slot, type SocketCounts } from './socket-leases.ts';
+import { Stopwatch } from './stopwatch.ts';
 
-type HttpOutcome = Awaited<ReturnType<Http['post']>>;
+export interface HttpOptions extends Omit<EgressOptions, 'rules'> {
+  readonly egress: EgressRules;
+  /** Wall clock. */
+  readonly nowEpochMs: () => number;
+  /** Default: those of limits/numbers.ts. */
+  readonly ceilings?: Ceilings;
+  /** Told when a socket that was used again turned out to be dead before a byte left: an event of the pool, no failure of the endpoint. */
+  readonly onStaleSocket?: (host: string) => void;
+}
 
-/** The sender's HTTP client: one per execution environment, one bounded pool per endpoint version (T6). */
-export function createUndiciHttp(options: { allowed: AllowedBlocks; nowEpochMs: () => number }): Http & { close(): Promise<void> } {
-  const pools = new Map<string, EndpointPool>();
-  let lastUsedEpochMs = options.nowEpochMs();
+export interface SocketUse extends SocketCounts {
+  /** By host and port: requests, and how many of them went over a socket that an earlier one had set up (T12). */
+  readonly hosts: Readonly<Record<string, Reuse>>;
+}
 
-  const poolFor = (request: HttpRequest): EndpointPool => {
-    // After a freeze longer than the idle expiry the peer has closed what we still hold open (T7).
-    if (options.nowEpochMs() - lastUsedEpochMs > sockets.idleMs) dropAll();
-    lastUsedEpochMs = options.nowEpochMs();
-    const pool = pools.get(request.poolKey) ?? new EndpointPool(request, options.allowed);
-    // Re-inserted, so that the first key is the one that was used longest ago.
-    pools.delete(request.poolKey);
-    pools.set(request.poolKey, pool);
-    const oldest = pools.size > sockets.maxPools ? pools.keys().next().value : undefined;
-    if (oldest !== undefined) drop(oldest);
-    return pool;
+export interface UndiciHttp extends Http {
+  sockets(): SocketUse;
+  /** Every limit that is in force, for the log at start (C1). */
+  readonly settings: Readonly<Record<string, unknown>>;
+  /** Closes idle sockets; those in use end with their request. */
+  close(): void;
+}
+
+/** The sender's HTTP client: one per execution environment. @throws Error at start where a limit is not set. */
+export function createUndiciHttp(options: HttpOptions): UndiciHttp {
+  const ceilings = options.ceilings ?? sockets;
+  const settings = { ...clientSettings, ...sockets, ...ceilings, egress: options.egress };
+  assertSet(settings);
+  const leases = new SocketLeases<Connection>(ceilings, options.nowEpochMs);
+  const connect = createEgress({ ...options, rules: options.egress });
+  const reuse = new HostReuse(sockets.maxHosts);
+
+  const post = async (request: HttpRequest): Promise<AttemptOutcome> => {
+    const url = new URL(request.url);
+    const problem = configurationProblem(url, request.headers, options.egress);
+    if (problem !== undefined) return { kind: 'invalidConfiguration', detail: problem };
+    const watch = new Stopwatch();
+    watch.begin('connection');
+    const slot = await leases.acquire({ endpointId: request.endpointId, version: request.version, host: url.host }, request.budgetsMs.connection);
+    if (slot === undefined) return { kind: 'notStarted', why: 'no-socket' };
+    try {
+      return await attemptOn(slot, request, url, watch);
+    } finally {
+      leases.release(slot);
+    }
   };
-  const drop = (key: string) => {
-    // close() lets requests under way finish; idle sockets go at once.
-    void pools.get(key)?.pool.close();
-    pools.delete(key);
+
+  /** The attempt from the moment that it has room for a socket. */
+  const attemptOn = async (slot: Slot<Connection>, request: HttpRequest, url: URL, watch: Stopwatch): Promise<AttemptOutcome> => {
+    const endsMs = watch.elapsedMs() + request.budgetsMs.total;
+    const reused = slot.connection !== undefined;
+    try {
+      slot.connection ??= await open(request, url, watch, endsMs);
+      let exchanged = await exchange(slot.connection, request, watch, endsMs);
+      let usedAgain = reused;
+      if (exchanged.kind === 'neverLeft' && reused) {
+        options.onStaleSocket?.(url.host);
+        if (!request.freshTry) return { kind: 'notStarted', why: 'stale-socket' };
+        usedAgain = false;
+        slot.connection = await open(request, url, watch, endsMs);
+        exchanged = await exchange(slot.connection, request, watch, endsMs);
+      }
+      reuse.count(url.host, usedAgain);
+      return outcomeOf(exchanged, watch, usedAgain);
+    } catch (error) {
+      if (!(error instanceof SetupError)) throw error;
+      return { kind: 'unsent', phase: error.phase, cause: error.message, ...watch.timing(false) };
+    }
   };
-  const dropAll = () => [...pools.keys()].forEach(drop);
+
+  const open = async (request: HttpRequest, url: URL, watch: Stopwatch, endsMs: number): Promise<Connection> => {
+    const budgetMs = Math.min(request.budgetsMs.setup, endsMs - watch.elapsedMs());
+    return new Connection(url.origin, await connect(url, budgetMs, (phase) => watch.begin(phase)));
+  };
 
   return {
-    post: (request) => new Attempt(request, poolFor(request), options.nowEpochMs).run(),
-    async close() {
-      await Promise.all([...pools.values()].map(({ pool }) => pool.destroy()));
-    },
+    post,
+    settings,
+    sockets: () => ({ ...leases.counts(), hosts: reuse.byHost() }),
+    close: () => leases.close(),
   };
 }
 
-/** The sockets of one endpoint version, and how many of them are being set up. */
-class EndpointPool {
-  readonly pool: Pool;
-  connecting = 0;
+/** What no attempt can mend, found before there is a socket. */
+function configurationProblem(url: URL, headers: HttpRequest['headers'], egress: EgressRules): string | undefined {
+  const problem = urlProblem(url, egress);
+  return problem === undefined ? headersProblem(headers) : `url: ${problem}`;
+}
 
-  constructor(request: HttpRequest, allowed: AllowedBlocks) {
-    const connect = egressConnector({ allowed, setupMs: request.budgetsMs.setup });
-    this.pool = new Pool(new URL(request.url).origin, {
-      connections: sockets.perHost,
-      pipelining: 1,
-      // With HTTP/2 possible the pool would try it on one socket first, and hold all other requests until that is set up.
-      allowH2: false,
-      connect: (target, callback) => {
-        this.connecting++;
-        connect(target, (...result) => {
-          this.connecting--;
-          callback(...result);
-        });
-      },
-      keepAliveTimeout: sockets.idleMs,
-      keepAliveMaxTimeout: sockets.idleMs,
-      maxHeaderSize: sockets.maxHeaderBytes,
-      // Only a net under our own deadlines: undici's body timer starts anew with every byte.
-      headersTimeout: budgets.maxTotalMs + budgets.connectionMs,
-      bodyTimeout: budgets.maxTotalMs + budgets.connectionMs,
-    });
+function outcomeOf(exchanged: Exchanged, watch: Stopwatch, reused: boolean): AttemptOutcome {
+  switch (exchanged.kind) {
+    case 'invalidConfiguration':
+      return exchanged;
+    case 'noTime':
+      return { kind: 'notStarted', why: 'no-time' };
+    case 'neverLeft':
+      return { kind: 'unsent', phase: 'write', cause: exchanged.cause, ...watch.timing(reused) };
+    case 'answered':
+    case 'ambiguous':
+      return { ...exchanged, ...watch.timing(reused) };
   }
 }
 
-/** One request on the wire, from the wait for a socket to a named outcome; exactly one outcome, whatever comes later. */
-class Attempt implements Dispatcher.DispatchHandler {
-  readonly #request: HttpRequest;
-  readonly #endpointPool: EndpointPool;
-  readonly #startedMs = performance.now();
-  readonly #nowEpochMs: () => number;
-  readonly #startedEpochMs: number;
-  readonly #result = Promise.withResolvers<HttpOutcome>();
-  #controller: Dispatcher.DispatchController | undefined;
-  #timer: NodeJS.Timeout | undefined;
-  /** `socket`: waiting for one. `setup`: still waiting, and one is being set up. */
-  #phase: 'socket' | 'setup' | 'write' | 'headers' | 'body' | 'over' = 'socket';
-  #status = 0;
-  #received = 0;
-  #kept: Buffer[] = [];
-
-  constructor(request: HttpRequest, endpointPool: EndpointPool, nowEpochMs: () => number) {
-    this.#request = request;
-    this.#endpointPool = endpointPool;
-    this.#nowEpochMs = nowEpochMs;
-    this.#startedEpochMs = nowEpochMs();
-  }
-
-  run(): Promise<HttpOutcome> {
-    const { body, headers, url, budgetsMs } = this.#request;
-    const { pathname, search } = new URL(url);
-    this.#timer = setTimeout(() => this.#noSocketYet(), budgetsMs.connection);
-    this.#endpointPool.pool.dispatch(
-      {
-        method: 'POST',
-        path: pathname + search,
-        body,
-        headers: { ...headers, 'content-length': String(body.length), 'accept-encoding': 'identity', 'user-agent': 'Sluice/1' },
-      },
-      this,
-    );
-    return this.#result.promise;
-  }
-
-  onRequestStart(controller: Dispatcher.DispatchController): void {
-    // Cancelled while it waited: undici aborts it before a byte is written.
-    if (this.#phase === 'over') return controller.abort(new Error('cancelled'));
-    // Frozen while it waited, on a machine whose monotonic clock stood still: its claim may have expired by now.
-    if (this.#nowEpochMs() - this.#startedEpochMs > this.#request.budgetsMs.connection + this.#request.budgetsMs.total) {
-      this.#finish({ kind: 'notStarted', why: 'no-socket' });
-      return controller.abort(new Error('too late'));
-    }
-    this.#controller = controller;
-    this.#phase = 'write';
-    this.#limit(this.#request.budgetsMs.write, 'timeout');
-  }
-
-  onRequestSent(): void {
-    if (this.#phase !== 'write') return;
-    this.#phase = 'headers';
-    this.#limit(this.#request.budgetsMs.read, 'timeout');
-  }
-
-  onResponseStart(_controller: Dispatcher.DispatchController, statusCode: number): void {
-    if (statusCode < 200 || this.#phase === 'over') return;
-    this.#status = statusCode;
-    this.#phase = 'body';
-    this.#limit(this.#request.budgetsMs.read, 'timeout');
-  }
-
-  onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    if (this.#received < sockets.keptBodyBytes) this.#kept.push(chunk.subarray(0, sockets.keptBodyBytes - this.#received));
-    this.#received += chunk.length;
-    if (this.#received > sockets.maxResponseBytes) this.#fail('body too large');
-  }
-
-  onResponseEnd(): void {
-    this.#finish(this.#answered());
-  }
-
-  onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
-    if (this.#phase === 'socket' || this.#phase === 'setup') this.#finish(this.#beforeTheWire(error));
-    else this.#fail(codeOf(error));
-  }
-
-  /**
-   * The wait for a socket is over. If all are busy, this attempt has not begun; if one is being set up, the endpoint is
-   * slow to connect to, and the connector says how that ends, within the set-up's own budget.
-   */
-  #noSocketYet(): void {
-    if (this.#endpointPool.connecting === 0) return this.#fail('timeout');
-    this.#phase = 'setup';
-    this.#timer = setTimeout(() => this.#fail('timeout'), this.#request.budgetsMs.setup);
-  }
-
-  /** (Re)arms the one timer: the phase's budget, cut to what is left of the total. */
-  #limit(phaseMs: number, cause: string): void {
-    clearTimeout(this.#timer);
-    const { total, connection } = this.#request.budgetsMs;
-    const leftMs = connection + total - this.#elapsedMs();
-    this.#timer = setTimeout(() => this.#fail(cause), Math.max(0, Math.min(phaseMs, leftMs)));
-  }
-
-  /** Ends the attempt by what was on the wire: a status wins, else a byte may have left, else nothing has. */
-  #fail(cause: string): void {
-    if (this.#phase === 'body') this.#finish(this.#answered());
-    else if (this.#phase === 'socket') this.#finish({ kind: 'notStarted', why: 'no-socket' });
-    // Sockets were set up meanwhile, and others got them: this attempt has only waited.
-    else if (this.#phase === 'setup' && this.#endpointPool.connecting === 0) this.#finish({ kind: 'notStarted', why: 'no-socket' });
-    else if (this.#phase === 'setup') this.#finish({ kind: 'unsent', phase: 'connect', cause, durationMs: this.#elapsedMs() });
-    else if (this.#phase !== 'over') this.#finish({ kind: 'ambiguous', phase: this.#phase, cause, durationMs: this.#elapsedMs() });
-    // Destroys the socket: a request that has its outcome must not go on by itself, above all not after a freeze.
-    this.#controller?.abort(new Error(cause));
-  }
-
-  #beforeTheWire(error: Error): HttpOutcome {
-    if (error instanceof SetupError) {
-      return { kind: 'unsent', phase: error.phase, cause: error.message, durationMs: this.#elapsedMs() };
-    }
-    const code = codeOf(error);
-    if (code === 'UND_ERR_INVALID_ARG' || code === 'UND_ERR_NOT_SUPPORTED') return { kind: 'invalidConfiguration', detail: error.message };
-    // The pool was closed under the waiting request, or a socket died before it got one: the endpoint has no part in it.
-    return { kind: 'notStarted', why: 'no-socket' };
-  }
-
-  #answered(): AttemptOutcome & { kind: 'answered' } {
-    const success = this.#status >= 200 && this.#status < 300;
-    const excerpt = success ? '' : Buffer.concat(this.#kept).toString('utf8');
-    return { kind: 'answered', status: this.#status, bodyExcerpt: excerpt, durationMs: this.#elapsedMs() };
-  }
-
-  #finish(outcome: HttpOutcome): void {
-    this.#phase = 'over';
-    clearTimeout(this.#timer);
-    this.#result.resolve(outcome);
-  }
-
-  #elapsedMs(): number {
-    return Math.round(performance.now() - this.#startedMs);
+/** A limit that is missing would be undici's own, or none. -1 and 0 are values there: "none, on purpose". */
+function assertSet(settings: Readonly<Record<string, unknown>>): void {
+  for (const [name, value] of Object.entries(settings)) {
+    if (value === undefined || value === null || Number.isNaN(value)) throw new Error(`HTTP client: ${name} is not set`);
   }
 }

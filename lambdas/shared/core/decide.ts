@@ -87,7 +87,7 @@ function counted(record: WaitingRecord, outcome: CountedOutcome, verdict: Verdic
     durationMs: outcome.durationMs,
     generation: record.generation,
     outcome: outcome.kind,
-    detail: outcome.kind === 'answered' ? String(outcome.status) : `${outcome.phase} ${outcome.cause}`,
+    detail: outcome.kind === 'answered' ? answerOf(outcome) : `${outcome.phase} ${outcome.cause}`,
     ...(outcome.kind === 'answered' && outcome.bodyExcerpt !== '' ? { bodyExcerpt: outcome.bodyExcerpt } : {}),
   };
   return {
@@ -98,6 +98,11 @@ function counted(record: WaitingRecord, outcome: CountedOutcome, verdict: Verdic
     lastLease: { leaseId: verdict.leaseId, kind: 'settled' },
     history: appended(record.history, entry),
   };
+}
+
+/** The status, and what ended the rest of the answer early, if anything did. */
+function answerOf({ status, cut }: CountedOutcome & { kind: 'answered' }): string {
+  return cut === undefined ? String(status) : `${status}, then ${cut}`;
 }
 
 function waitOrGiveUp(record: WaitingRecord, config: EndpointConfig, verdict: Verdict): DeliveryRecord {

@@ -1,12 +1,26 @@
+/** The phases of an attempt, in their order (T1). `connection` is the wait for a socket. */
+export const phases = ['connection', 'dns', 'connect', 'tls', 'write', 'headers', 'body'] as const;
+export type Phase = (typeof phases)[number];
+
+/** What every attempt that began can say about its time and its socket. */
+export interface Timing {
+  /** Milliseconds from its start to its outcome, the wait for a socket included. */
+  readonly durationMs: number;
+  /** Milliseconds of each phase that it came to; a socket used again has no phases of set-up. */
+  readonly phasesMs: Readonly<Partial<Record<Phase, number>>>;
+  /** True where the socket had served an earlier request: its death then says little about the endpoint. */
+  readonly reused: boolean;
+}
+
 /** How one attempt ended. The group is decided by what was put on the wire, never by an error's name. */
 export type AttemptOutcome =
-  /** A whole response head arrived: its status wins over any fault that came later. */
-  | { kind: 'answered'; status: number; bodyExcerpt: string; durationMs: number }
+  /** A whole status line arrived: it wins over any fault that came later. `cut` names what ended the rest early, if anything did. */
+  | ({ kind: 'answered'; status: number; bodyExcerpt: string; cut?: string } & Timing)
   /** At least one byte of the request may have left, and no status came: the consumer may have acted. */
-  | { kind: 'ambiguous'; phase: 'write' | 'headers'; cause: string; durationMs: number }
+  | ({ kind: 'ambiguous'; phase: 'write' | 'headers'; cause: string } & Timing)
   /** Nothing of the request left: safe to repeat, but the endpoint's side was at fault. */
-  | { kind: 'unsent'; phase: 'dns' | 'address' | 'connect' | 'tls'; cause: string; durationMs: number }
+  | ({ kind: 'unsent'; phase: 'dns' | 'address' | 'connect' | 'tls' | 'write'; cause: string } & Timing)
   /** Nothing left, and the endpoint has no part in it: no attempt is counted. */
-  | { kind: 'notStarted'; why: 'no-socket' | 'no-time' }
+  | { kind: 'notStarted'; why: 'no-socket' | 'stale-socket' | 'no-time' }
   /** The endpoint's configuration cannot be sent: repeating cannot help. */
   | { kind: 'invalidConfiguration'; detail: string };

@@ -6,7 +6,7 @@ export interface AttemptEntry {
   readonly durationMs: number;
   readonly generation: number;
   readonly outcome: 'answered' | 'ambiguous' | 'unsent';
-  /** The status code of an answer; else the phase and cause, such as `connect ECONNREFUSED`. */
+  /** The status code of an answer, with what cut it short, such as `200, then body timeout`; else the phase and cause, such as `connect ECONNREFUSED`. */
   readonly detail: string;
   /** At most 512 bytes of a failure's body, kept on the newest entry only; never of a success. */
   readonly bodyExcerpt?: string;

@@ -79,16 +79,31 @@ export const lane = {
 
 /** Sockets of one execution environment (T6, T7). */
 export const sockets = {
+  /** In all, idle ones and ones being set up included. Lambda lets an environment open 1,024 files. */
+  total: 200,
+  /** To one host and port, whichever endpoints are there. */
   perHost: 8,
-  /** Pools kept per execution environment; the one used longest ago is closed. With `perHost` sockets each that is the ceiling of 200. */
-  maxPools: 25,
+  /** Attempts that wait for a socket; one more is turned away at once, so that nothing queues without a bound. */
+  maxWaiting: 200,
   /** Below what servers commonly keep an idle connection open for (5 s): a socket that its peer has closed costs an attempt. */
   idleMs: 4_000,
-  /** 16 KiB of a response are read, then the socket is destroyed (T9). */
+  /** Where the peer's Keep-Alive header allows more than `idleMs`. */
+  maxIdleMs: 30_000,
+  /** Subtracted from the peer's own figure: the way there takes time. */
+  keepAliveMarginMs: 1_000,
+  /** 16 KiB of a response's body are read, then the socket is destroyed (T9). */
   maxResponseBytes: 16_384,
   maxHeaderBytes: 16_384,
+  /** Of everything that a response is on the wire: interim responses, head, body and its framing, which have no bound of their own. */
+  maxWireBytes: 65_536,
   /** Kept of a failure's body, in the record only (T9). */
   keptBodyBytes: 512,
+  /** Of a host's addresses, the first are tried; each is judged. */
+  maxAddresses: 6,
+  /** The next address is tried beside the first after this long (RFC 8305, section 8). */
+  staggerMs: 250,
+  /** Hosts of which the share of reused sockets is kept. */
+  maxHosts: 200,
 } as const;
 
 /** Default retry policy (R2, R3) and the bounds of what an endpoint may set. */
@@ -164,6 +179,16 @@ export const endpoint = {
   /** Standard Webhooks: secrets hold 24 to 64 bytes. */
   minSecretBytes: 24,
   maxSecretBytes: 64,
+  /** Of a secret that is made for an endpoint: as long as the digest, which HMAC recommends (RFC 2104). */
+  madeSecretBytes: 32,
+  /** A migration needs the old signature beside the new one, and one to spare; each is computed for every attempt. */
+  maxSchemes: 3,
+  /** Longer than any algorithm's name with its separator, such as `sha256=`. */
+  maxSignaturePrefixLength: 64,
+  /** The secret of a body HMAC is what the receiver already has, however short; an empty one would sign for everybody. */
+  minBodySecretBytes: 1,
+  /** HMAC-SHA256 hashes keys above 64 bytes: four times that takes every secret in use, and refuses a file given by mistake. */
+  maxBodySecretBytes: 256,
   /** A cached configuration is validated by the admission write; age only bounds memory. */
   maxCached: 5_000,
 } as const;

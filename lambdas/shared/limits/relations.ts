@@ -3,6 +3,7 @@
  * Every refusal shows the field, the value, the bound and the sum behind it.
  */
 import ipaddr from 'ipaddr.js';
+import type { EgressRules } from './egress.ts';
 import { aws, budgets, deliver, stageBounds } from './numbers.ts';
 
 /** One relation that does not hold. `message` is complete: it can be shown to a person as it is. */
@@ -41,8 +42,7 @@ export interface StageNumbers {
   deadLetterQueue: { retentionS: number; maxMessageBytes: number };
   faultQueue: { retentionS: number; maxMessageBytes: number };
   drainQueue: { retentionS: number };
-  /** CIDR blocks. */
-  egressAllow: readonly string[];
+  egress: EgressRules;
 }
 
 const defaultFunction: FunctionLimits = deliver;
@@ -201,15 +201,21 @@ function checkSizes(stage: StageNumbers): Violation[] {
   ];
 }
 
-function checkEgress({ name, egressAllow }: StageNumbers): Violation[] {
-  return egressAllow.flatMap((cidr) => {
-    const refuse = (bound: string, why: string): Violation[] => [
-      { field: 'egressAllow', value: cidr, bound, message: `egressAllow ${cidr} ${why}` },
-    ];
-    if (!ipaddr.isValidCIDR(cidr)) return refuse('a CIDR block', 'is not a CIDR block');
-    const special = name === 'local' ? undefined : specialSpaceIn(cidr);
-    return special === undefined ? [] : refuse('public unicast', `covers ${special} addresses, which only the stage "local" may reach (stage "${name}")`);
-  });
+function checkEgress({ name, egress }: StageNumbers): Violation[] {
+  return [
+    ...egress.allow.flatMap((cidr) => checkBlock('egress.allow', cidr, name === 'local' ? 'any space' : 'public space')),
+    ...egress.deny.flatMap((cidr) => checkBlock('egress.deny', cidr, 'any space')),
+    ...egress.ports.flatMap((port) => within('egress.ports', port, 1, 65_535, '(a port)')),
+  ];
+}
+
+function checkBlock(field: string, cidr: string, within: 'any space' | 'public space'): Violation[] {
+  const refuse = (bound: string, why: string): Violation[] => [{ field, value: cidr, bound, message: `${field} ${cidr} ${why}` }];
+  if (!ipaddr.isValidCIDR(cidr)) return refuse('a CIDR block', 'is not a CIDR block');
+  const special = within === 'any space' ? undefined : specialSpaceIn(cidr);
+  if (special !== undefined) return refuse('public unicast', `covers ${special} addresses, which only the stage "local" may reach`);
+  // Addresses are judged as the IPv4 address that they stand for, so such a block would silently cover nothing.
+  return overlapInside(ipaddr.parseCIDR(cidr), mappedV4) ? refuse('an IPv4 block', 'is IPv4 in IPv6: write it as an IPv4 block') : [];
 }
 
 type Block = [ipaddr.IPv4 | ipaddr.IPv6, number];
@@ -228,9 +234,10 @@ function overlap(a: Block, b: Block): boolean {
 }
 
 function overlapInside(inner: Block, outer: Block): boolean {
-  return inner[1] >= outer[1] && overlap(inner, outer);
+  return inner[0].kind() === outer[0].kind() && inner[1] >= outer[1] && overlap(inner, outer);
 }
 
+const mappedV4: Block = ipaddr.parseCIDR('::ffff:0:0/96');
 const globalUnicastV6: Block = ipaddr.parseCIDR('2000::/3');
 
 /** IANA special-purpose address registries (RFC 6890 and successors). */

@@ -1,5 +1,5 @@
 import type { EndpointConfig } from '../limits/endpoint-schema.ts';
-import type { AttemptOutcome } from '../core/outcome.ts';
+import type { AttemptOutcome, Timing } from '../core/outcome.ts';
 import type { DeadRecord } from '../core/record.ts';
 
 export type * from './lanes.ts';
@@ -25,13 +25,31 @@ export interface Endpoint {
   readonly config: EndpointConfig;
   /** ULID: a re-created endpoint never equals its past. */
   readonly version: string;
-  /** Newest first. */
+  /** Of the signature scheme `standard`, newest first. */
   readonly secrets: readonly string[];
+  /** Of the signature schemes over the body alone. */
+  readonly bodySecret: string | undefined;
 }
+
+/**
+ * An endpoint whose stored configuration this program cannot use: another version wrote it, or somebody edited it. It has no
+ * `config`, so nothing can be sent by it; it has its version, so that its deliveries are buried only while it is still as it
+ * was read, and its secrets, so that a repair keeps them.
+ */
+export interface InvalidEndpoint extends Omit<Endpoint, 'config'> {
+  readonly config: undefined;
+  readonly endpointId: string;
+  /** Field and bound of each fault, with its value where that cannot be a credential; at most 300 characters. */
+  readonly problem: string;
+  /** As it is stored: what operators repair. */
+  readonly document: Readonly<Record<string, unknown>>;
+}
+
+export type StoredEndpoint = Endpoint | InvalidEndpoint;
 
 export interface Endpoints {
   /** Strongly consistent; undefined where the endpoint does not exist. */
-  read(endpointId: string): Promise<Endpoint | undefined>;
+  read(endpointId: string): Promise<StoredEndpoint | undefined>;
 }
 
 /** One message as SQS handed it over. */
@@ -56,13 +74,18 @@ export interface HttpRequest {
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Buffer;
   readonly budgetsMs: EndpointConfig['budgetsMs'];
-  /** Socket pools are per endpoint version, so that an address never outlives its validation. */
-  readonly poolKey: string;
+  /** Sockets are used again within one version of an endpoint only, so that an address never outlives its validation. */
+  readonly endpointId: string;
+  readonly version: string;
+  /** What is left for this request by the later of both clocks, in milliseconds; with less than its budgets, no byte of it is sent. */
+  readonly remainingMs: () => number;
+  /** False where not even a request that provably never left may be begun a second time within the attempt. */
+  readonly freshTry: boolean;
 }
 
 export interface Http {
   /** One POST; never rejects for anything that the peer or the network does. */
-  post(request: HttpRequest): Promise<Exclude<AttemptOutcome, { kind: 'notStarted'; why: 'no-time' }>>;
+  post(request: HttpRequest): Promise<AttemptOutcome>;
 }
 
 export interface Telemetry {
@@ -73,7 +96,7 @@ export interface Telemetry {
   fault(name: string, error: unknown, fields?: Readonly<Record<string, string | number | undefined>>): void;
 }
 
-export interface AttemptLine {
+export interface AttemptLine extends Timing {
   readonly endpointId: string;
   readonly eventId: string;
   readonly host: string;
@@ -81,6 +104,5 @@ export interface AttemptLine {
   readonly attempt: number;
   readonly outcome: AttemptOutcome['kind'];
   readonly detail: string;
-  readonly durationMs: number;
   readonly state: string;
 }

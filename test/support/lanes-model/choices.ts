@@ -6,7 +6,7 @@ import type { AttemptOutcome } from '../../../lambdas/shared/core/outcome.ts';
 import type { DeadRecord, DeliveryRecord, WaitingRecord } from '../../../lambdas/shared/core/record.ts';
 import { blankOf } from '../../../lambdas/deliver/decide-copy.ts';
 import type { Admission, AdmitAnswer, GiveBack, LaneGuard } from '../../../lambdas/shared/ports/index.ts';
-import { configOf, endpointOf } from '../builders.ts';
+import { configOf, endpointOf, timed } from '../builders.ts';
 import { events, type Delivery, type History, type Planned, type Sender } from './history.ts';
 import * as operations from './operations.ts';
 import { checkPost } from './rules.ts';
@@ -35,10 +35,10 @@ export type Choice =
 const config = configOf({ retry: { baseS: 1, factor: 1, attempts: 12 } });
 
 export const outcomes = {
-  ok: { kind: 'answered', status: 200, bodyExcerpt: '', durationMs: 1 },
-  busy: { kind: 'answered', status: 503, bodyExcerpt: '', durationMs: 1 },
-  rejected: { kind: 'answered', status: 422, bodyExcerpt: '', durationMs: 1 },
-  silent: { kind: 'ambiguous', phase: 'headers', cause: 'timeout', durationMs: 1 },
+  ok: { kind: 'answered', status: 200, bodyExcerpt: '', ...timed(1) },
+  busy: { kind: 'answered', status: 503, bodyExcerpt: '', ...timed(1) },
+  rejected: { kind: 'answered', status: 422, bodyExcerpt: '', ...timed(1) },
+  silent: { kind: 'ambiguous', phase: 'headers', cause: 'timeout', ...timed(1) },
   /** Nothing is sent: the delivery is past its age. */
   expired: undefined,
 } as const satisfies Record<string, AttemptOutcome | undefined>;

@@ -1,0 +1,175 @@
+import type { Dispatcher } from 'undici';
+import type { AttemptOutcome } from '../core/outcome.ts';
+import { StatusLineReader } from '../core/status-line.ts';
+import { sockets } from '../limits/numbers.ts';
+import type { HttpRequest } from '../ports/index.ts';
+import type { Connection } from './connection.ts';
+import { codeOf } from './egress.ts';
+import type { Stopwatch } from './stopwatch.ts';
+
+type Untimed<T> = T extends AttemptOutcome ? Omit<T, 'durationMs' | 'phasesMs' | 'reused'> : never;
+
+/** How one request on one socket ended. */
+export type Exchanged =
+  | Untimed<AttemptOutcome & { kind: 'answered' | 'ambiguous' | 'invalidConfiguration' }>
+  /** The kernel has taken no byte of it: nothing can have reached the peer. */
+  | { kind: 'neverLeft'; cause: string }
+  | { kind: 'noTime' };
+
+const nothing = Buffer.alloc(0);
+
+/** Sends a request on a connection. @param endsMs by the stopwatch: the end of the attempt's total budget. Never rejects. */
+export function exchange(connection: Connection, request: HttpRequest, watch: Stopwatch, endsMs: number): Promise<Exchanged> {
+  return new Exchange(connection, request, watch, endsMs).run();
+}
+
+/** One request on the wire, from the first byte to a named outcome; exactly one outcome, whatever comes later. */
+class Exchange implements Dispatcher.DispatchHandler {
+  readonly #connection: Connection;
+  readonly #request: HttpRequest;
+  readonly #watch: Stopwatch;
+  readonly #endsMs: number;
+  readonly #statusLine = new StatusLineReader();
+  readonly #result = Promise.withResolvers<Exchanged>();
+  #phase: 'begin' | 'write' | 'headers' | 'body' | 'over' = 'begin';
+  #timer: NodeJS.Timeout | undefined;
+  #onWire = 0;
+  #bodyBytes = 0;
+  #kept: Buffer[] = [];
+
+  constructor(connection: Connection, request: HttpRequest, watch: Stopwatch, endsMs: number) {
+    this.#connection = connection;
+    this.#request = request;
+    this.#watch = watch;
+    this.#endsMs = endsMs;
+  }
+
+  run(): Promise<Exchanged> {
+    const { body, headers, url } = this.#request;
+    const { pathname, search } = new URL(url);
+    this.#watch.begin('write');
+    this.#limit(this.#request.budgetsMs.write);
+    const options = {
+      method: 'POST',
+      path: pathname + search,
+      body,
+      headers: { ...headers, 'content-length': String(body.length), 'accept-encoding': 'identity', 'user-agent': 'Sluice/1' },
+    } as const;
+    this.#connection.send(options, this, (chunk) => this.#received(chunk));
+    return this.#result.promise;
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    if (this.#phase !== 'begin') return controller.abort(new Error('over'));
+    // Frozen until now: less is left of the invocation than this request may take, so its claim could expire under it.
+    if (this.#request.remainingMs() < this.#leftMs()) {
+      this.#finish({ kind: 'noTime' });
+      return controller.abort(new Error('no time'));
+    }
+    this.#phase = 'write';
+  }
+
+  onRequestSent(): void {
+    if (this.#phase !== 'write') return;
+    const { socket } = this.#connection;
+    // undici has just made its one write of the request, and the kernel refused it: the peer had closed before.
+    if (socket.errored !== null) return this.#finish({ kind: 'neverLeft', cause: codeOf(socket.errored) });
+    if (socket.writableNeedDrain) socket.once('drain', () => this.#written());
+    else this.#written();
+  }
+
+  onResponseStart(_controller: Dispatcher.DispatchController, status: number, headers: Readonly<Record<string, string | string[] | undefined>>): void {
+    if (this.#phase === 'over') return;
+    // Two readers of one head that disagree: what it says is not known.
+    if (status !== this.#statusLine.status) return this.#fail('unclear status');
+    this.#phase = 'body';
+    this.#watch.begin('body');
+    this.#connection.idleMs = idleMsOf(headers['keep-alive']);
+  }
+
+  onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    if (this.#bodyBytes < sockets.keptBodyBytes) this.#kept.push(chunk.subarray(0, sockets.keptBodyBytes - this.#bodyBytes));
+    this.#bodyBytes += chunk.length;
+    if (this.#bodyBytes > sockets.maxResponseBytes) this.#fail(`more than ${sockets.maxResponseBytes} bytes`);
+  }
+
+  onResponseEnd(): void {
+    const { socket } = this.#connection;
+    if (socket.writableLength === 0) return this.#finish(this.#answered(undefined));
+    // TLS learns a little later that the kernel has everything. If it has not, the answer came early, and the rest of the
+    // request would be taken for the beginning of the next.
+    setImmediate(() => {
+      if (socket.writableLength > 0) this.#connection.destroy();
+      this.#finish(this.#answered(undefined));
+    });
+  }
+
+  onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
+    const code = codeOf(error);
+    if (this.#phase === 'begin' && (code === 'UND_ERR_INVALID_ARG' || code === 'UND_ERR_NOT_SUPPORTED')) {
+      this.#finish({ kind: 'invalidConfiguration', detail: error.message });
+    } else {
+      this.#fail(code);
+    }
+  }
+
+  /** The kernel has the whole request. */
+  #written(): void {
+    if (this.#phase !== 'write') return;
+    this.#phase = 'headers';
+    this.#watch.begin('headers');
+    // One budget for the whole response, its head and its body.
+    this.#limit(this.#request.budgetsMs.read);
+  }
+
+  #received(chunk: Buffer): Buffer {
+    this.#onWire += chunk.length;
+    const rest = this.#statusLine.take(chunk);
+    if (this.#onWire <= sockets.maxWireBytes) return rest;
+    // Interim responses, chunk extensions and trailers have no end of their own.
+    this.#fail(`more than ${sockets.maxWireBytes} bytes on the wire`);
+    return nothing;
+  }
+
+  /** (Re)arms the one timer: the phase's budget, cut to what is left of the total. */
+  #limit(phaseMs: number): void {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.#fail('timeout'), Math.max(0, Math.min(phaseMs, this.#leftMs())));
+  }
+
+  #leftMs(): number {
+    return this.#endsMs - this.#watch.elapsedMs();
+  }
+
+  /** Ends the attempt by what was on the wire: a status wins, else a byte may have left, else nothing has. */
+  #fail(cause: string): void {
+    if (this.#phase === 'over') return;
+    if (this.#phase === 'begin') this.#finish({ kind: 'neverLeft', cause });
+    else if (this.#statusLine.status !== undefined && cause !== 'unclear status') this.#finish(this.#answered(`${this.#phase} ${cause}`));
+    else this.#finish({ kind: 'ambiguous', phase: this.#phase === 'write' ? 'write' : 'headers', cause });
+    // A request that has its outcome must not go on by itself, above all not after a freeze.
+    this.#connection.destroy();
+  }
+
+  #answered(cut: string | undefined): Exchanged & { kind: 'answered' } {
+    const status = this.#statusLine.status ?? 0;
+    const isSuccess = status >= 200 && status < 300;
+    const bodyExcerpt = isSuccess ? '' : Buffer.concat(this.#kept).toString('utf8');
+    return { kind: 'answered', status, bodyExcerpt, ...(cut === undefined ? {} : { cut }) };
+  }
+
+  #finish(exchanged: Exchanged): void {
+    if (this.#phase === 'over') return;
+    this.#phase = 'over';
+    clearTimeout(this.#timer);
+    this.#connection.settled();
+    this.#result.resolve(exchanged);
+  }
+}
+
+/** How long the peer keeps an idle connection, less a margin for the way there; without a word from it, our own short time. */
+function idleMsOf(keepAlive: string | string[] | undefined): number {
+  const seconds = /(?:^|[\s,])timeout=(\d+)/i.exec(String(keepAlive ?? ''))?.[1];
+  if (seconds === undefined) return sockets.idleMs;
+  return Math.max(0, Math.min(Number(seconds) * 1_000 - sockets.keepAliveMarginMs, sockets.maxIdleMs));
+}

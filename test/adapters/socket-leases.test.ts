@@ -1,0 +1,213 @@
+import fc from 'fast-check';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { SocketLeases, type Reusable, type Slot, type Wanted } from '../../lambdas/shared/adapters/socket-leases.ts';
+
+class FakeConnection implements Reusable {
+  static open = 0;
+  isOpen = true;
+  idleMs = 4_000;
+  onClose: (() => void) | undefined;
+
+  constructor() {
+    FakeConnection.open++;
+  }
+
+  /** As a socket is: closed at once, its event later. */
+  destroy(): void {
+    if (!this.isOpen) return;
+    this.isOpen = false;
+    FakeConnection.open--;
+  }
+
+  /** The peer closes it. */
+  die(): void {
+    this.destroy();
+    this.onClose?.();
+  }
+}
+
+type Leases = SocketLeases<FakeConnection>;
+const ceilings = { total: 4, perHost: 2, maxWaiting: 3 };
+const of = (endpointId: string, host = endpointId, version = 'V1'): Wanted => ({ endpointId, version, host });
+let nowEpochMs = 0;
+let leases: Leases;
+beforeEach(() => {
+  FakeConnection.open = 0;
+  nowEpochMs = 0;
+  leases = new SocketLeases(ceilings, () => nowEpochMs);
+});
+
+/** A slot with a socket in it, as an attempt holds one. */
+async function lease(wanted: Wanted, waitMs = 0): Promise<Slot<FakeConnection>> {
+  const slot = await leases.acquire(wanted, waitMs);
+  if (slot === undefined) throw new Error('no slot');
+  slot.connection ??= new FakeConnection();
+  return slot;
+}
+
+describe('SocketLeases', () => {
+  it('gives the socket used last again, within one version of one endpoint', async () => {
+    const [one, two] = [await lease(of('a')), await lease(of('a'))];
+    leases.release(one);
+    leases.release(two);
+    expect((await lease(of('a'))).connection).toBe(two.connection);
+    expect((await lease(of('b', 'a'))).connection).not.toBe(one.connection);
+  });
+
+  it('closes what an older version of the endpoint left, idle or in use', async () => {
+    const [idle, used] = [await lease(of('a')), await lease(of('a'))];
+    leases.release(idle);
+    const newer = await lease(of('a', 'a', 'V2'));
+    expect([idle.connection?.isOpen, used.connection?.isOpen, newer.connection?.isOpen]).toEqual([false, true, true]);
+    leases.release(used);
+    leases.release(newer);
+    expect([used.connection?.isOpen, newer.connection?.isOpen]).toEqual([false, true]);
+    expect(leases.counts()).toEqual({ inUse: 0, idle: 1, waiting: 0, pools: 1 });
+  });
+
+  it('does not take back what is closed, or what the peer wants closed', async () => {
+    const [closed, unwanted] = [await lease(of('a')), await lease(of('a'))];
+    closed.connection?.destroy();
+    if (unwanted.connection !== undefined) unwanted.connection.idleMs = 0;
+    leases.release(closed);
+    leases.release(unwanted);
+    expect(leases.counts()).toEqual({ inUse: 0, idle: 0, waiting: 0, pools: 0 });
+    expect(FakeConnection.open).toBe(0);
+  });
+
+  it('forgets an idle socket that its peer closes', async () => {
+    const slot = await lease(of('a'));
+    leases.release(slot);
+    slot.connection?.die();
+    expect(leases.counts()).toEqual({ inUse: 0, idle: 0, waiting: 0, pools: 0 });
+  });
+
+  it.each([
+    ['a freeze', () => {
+      nowEpochMs += 4_001;
+    }],
+    ['a freeze beyond what the peer allows', (slot: Slot<FakeConnection>) => {
+      if (slot.connection !== undefined) slot.connection.idleMs = 500;
+      nowEpochMs += 501;
+    }],
+  ])('drops idle sockets after %s, whoever asks next', async (_why, freeze) => {
+    const slot = await lease(of('a'));
+    leases.release(slot);
+    freeze(slot);
+    await lease(of('b'));
+    expect(slot.connection?.isOpen).toBe(false);
+    expect(leases.counts()).toMatchObject({ inUse: 1, idle: 0 });
+  });
+
+  it('keeps them over a shorter one, and over a wall clock that was set back', async () => {
+    const slot = await lease(of('a'));
+    leases.release(slot);
+    nowEpochMs += 4_000;
+    expect((await lease(of('a'))).connection).toBe(slot.connection);
+    leases.release(slot);
+    nowEpochMs -= 100_000;
+    expect((await lease(of('a'))).connection).toBe(slot.connection);
+  });
+
+  it('holds the ceiling of a host over all endpoints there, and makes room by an idle socket of another', async () => {
+    const [one, two] = [await lease(of('a', 'h')), await lease(of('b', 'h'))];
+    expect(await leases.acquire(of('c', 'h'), 0)).toBeUndefined();
+    leases.release(one);
+    const three = await lease(of('c', 'h'));
+    expect([one.connection?.isOpen, two.connection?.isOpen, three.connection?.isOpen]).toEqual([false, true, true]);
+  });
+
+  it('holds the ceiling over all hosts, and closes the socket idle longest first', async () => {
+    const slots = await Promise.all(['a', 'b', 'c', 'd'].map((id) => lease(of(id))));
+    expect(await leases.acquire(of('e'), 0)).toBeUndefined();
+    for (const slot of [2, 0, 1].map((i) => slots[i])) if (slot !== undefined) leases.release(slot);
+    await lease(of('e'));
+    await lease(of('f'));
+    expect(slots.map((slot) => slot.connection?.isOpen)).toEqual([false, true, false, true]);
+    expect(FakeConnection.open).toBe(4);
+  });
+
+  it('serves those who wait in their order, past those whose host is full', async () => {
+    const held = [await lease(of('a', 'h')), await lease(of('a', 'h')), await lease(of('b', 'i')), await lease(of('b', 'i'))];
+    const order: string[] = [];
+    const waiting = [of('a', 'h'), of('b', 'i'), of('b', 'i')].map(async (wanted, i) => {
+      const slot = await leases.acquire(wanted, 60_000);
+      order.push(`${i}`);
+      return slot;
+    });
+    // One more is turned away at once: the queue is bounded.
+    expect(await leases.acquire(of('c'), 60_000)).toBeUndefined();
+    for (const slot of [held[2], held[3], held[0]]) if (slot !== undefined) leases.release(slot);
+    const slots = await Promise.all(waiting);
+    expect(order).toEqual(['1', '2', '0']);
+    expect(slots.map((slot) => slot?.connection)).toEqual([held[0]?.connection, held[2]?.connection, held[3]?.connection]);
+  });
+
+  it('gives up a wait after its time, and then leaves the slot to others', async () => {
+    const held = [await lease(of('a', 'h')), await lease(of('a', 'h'))];
+    expect(await leases.acquire(of('a', 'h'), 5)).toBeUndefined();
+    expect(leases.counts().waiting).toBe(0);
+    for (const slot of held) leases.release(slot);
+    expect(leases.counts()).toEqual({ inUse: 0, idle: 2, waiting: 0, pools: 1 });
+  });
+
+  it('never passes a ceiling, never loses a slot, and serves everyone in the end, whatever happens in which order', async () => {
+    const wantedArbitrary = fc.record({ endpointId: fc.constantFrom('a', 'b', 'c', 'd', 'e', 'f'), version: fc.constantFrom('V1', 'V2') })
+      .map(({ endpointId, version }): Wanted => ({ endpointId, version, host: { a: 'h', b: 'h', c: 'h', d: 'i', e: 'j', f: 'k' }[endpointId] ?? '' }));
+    const step = fc.oneof(
+      fc.record({ kind: fc.constant('acquire' as const), wanted: wantedArbitrary }),
+      fc.record({ kind: fc.constant('release' as const), nth: fc.nat(10), closed: fc.boolean() }),
+      fc.record({ kind: fc.constant('die' as const), nth: fc.nat(10) }),
+      fc.record({ kind: fc.constant('freeze' as const) }),
+    );
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { maxLength: 60 }), async (steps) => {
+        FakeConnection.open = 0;
+        leases = new SocketLeases(ceilings, () => nowEpochMs);
+        const held: Slot<FakeConnection>[] = [];
+        const seen: FakeConnection[] = [];
+        let waiting = 0;
+        const check = () => {
+          const { inUse, idle, pools } = leases.counts();
+          expect(inUse).toBe(held.length);
+          expect(inUse + idle).toBeLessThanOrEqual(ceilings.total);
+          expect(FakeConnection.open).toBeLessThanOrEqual(ceilings.total);
+          expect(pools).toBeLessThanOrEqual(inUse + idle);
+          for (const host of ['h', 'i', 'j', 'k']) expect(held.filter((slot) => slot.pool.host === host).length).toBeLessThanOrEqual(ceilings.perHost);
+        };
+        for (const s of steps) {
+          if (s.kind === 'acquire') {
+            waiting++;
+            void leases.acquire(s.wanted, 60_000).then((slot) => {
+              waiting--;
+              if (slot === undefined) return;
+              expect(slot.connection?.isOpen).not.toBe(false);
+              slot.connection ??= new FakeConnection();
+              seen.push(slot.connection);
+              held.push(slot);
+            });
+          } else if (s.kind === 'release') {
+            const [slot] = held.splice(s.nth % Math.max(1, held.length), 1);
+            if (s.closed) slot?.connection?.destroy();
+            if (slot !== undefined) leases.release(slot);
+          } else if (s.kind === 'die') {
+            seen[s.nth % Math.max(1, seen.length)]?.die();
+          } else {
+            nowEpochMs += 5_000;
+          }
+          await new Promise(setImmediate);
+          check();
+        }
+        while (held.length > 0) {
+          leases.release(held.shift() as Slot<FakeConnection>);
+          await new Promise(setImmediate);
+          check();
+        }
+        expect([waiting, leases.counts().inUse]).toEqual([0, 0]);
+        leases.close();
+        expect([FakeConnection.open, leases.counts()]).toEqual([0, { inUse: 0, idle: 0, waiting: 0, pools: 0 }]);
+      }),
+      { numRuns: 300 },
+    );
+  });
+});
