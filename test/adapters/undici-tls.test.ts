@@ -1,5 +1,5 @@
 /** TLS on real sockets: verification is always on, against the name that was asked for. */
-import { getCACertificates, setDefaultCACertificates } from 'node:tls';
+import { getCACertificates, setDefaultCACertificates, type TLSSocket } from 'node:tls';
 import selfsigned from 'selfsigned';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { createUndiciHttp } from '../../lambdas/shared/adapters/undici-http.ts';
@@ -62,6 +62,35 @@ describe('a certificate', () => {
   ])('%s is refused, and nothing was sent', async (_why, host, pair, cause) => {
     expect(await postTo(await pair(), host)).toEqual({ kind: 'unsent', phase: 'tls', cause, ...timing });
     expect(server?.received.every((bytes) => bytes.length === 0)).toBe(true);
+  });
+});
+
+describe('verification', () => {
+  const envName = 'NODE_TLS_REJECT_UNAUTHORIZED';
+  afterEach(() => void delete process.env[envName]);
+
+  it('cannot be switched off by the environment', async () => {
+    process.env[envName] = '0';
+    const pair = await selfsigned.generate([{ name: 'commonName', value: 'localhost' }], common);
+    expect(await postTo(pair, 'localhost')).toMatchObject({ kind: 'unsent', phase: 'tls', cause: 'DEPTH_ZERO_SELF_SIGNED_CERT' });
+    expect(await postTo(await issue(['other.example']), 'localhost')).toMatchObject({ kind: 'unsent', phase: 'tls', cause: 'ERR_TLS_CERT_ALTNAME_INVALID' });
+  });
+
+  it('is against the name of the URL, which the peer is told as well, whatever address it leads to', async () => {
+    const pair = await issue(['hooks.example.com']);
+    const names: unknown[] = [];
+    server = await startHostile((socket) => {
+      names.push((socket as TLSSocket & { servername?: unknown }).servername);
+      socket.write(ok);
+    }, { tls: { key: pair.private, cert: pair.cert } });
+    const { port } = server;
+    const named = createUndiciHttp({ egress: { ...defaultEgress, allow: ['127.0.0.0/8'] }, nowEpochMs: () => 0, resolve: () => Promise.resolve([{ address: '127.0.0.1' }]) });
+    const post = (host: string) => named.post({ url: `https://${host}:${port}/`, headers: {}, body: Buffer.from('x'), budgetsMs, ...of(host.replaceAll('.', '-')) });
+    expect(await post('hooks.example.com')).toMatchObject({ kind: 'answered', status: 200 });
+    expect(await post('elsewhere.example.com')).toMatchObject({ kind: 'unsent', phase: 'tls', cause: 'ERR_TLS_CERT_ALTNAME_INVALID' });
+    expect(names).toEqual(['hooks.example.com']);
+    expect(server.received[0]?.toString()).toContain(`\r\nhost: hooks.example.com:${port}\r\n`);
+    named.close();
   });
 });
 
