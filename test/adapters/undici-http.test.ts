@@ -59,9 +59,17 @@ describe('a good answer', () => {
     expect((await post()).outcome).toMatchObject({ kind: 'answered', status: 200 });
   });
 
-  it('that redirects is not followed', async () => {
-    await serve((socket) => socket.write(`HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:${server?.port ?? 0}/other\r\nContent-Length: 0\r\n\r\n`));
-    expect((await post()).outcome).toEqual({ kind: 'answered', status: 302, bodyExcerpt: '', ...timing });
+  it.each([
+    ['http://127.0.0.1:PORT/other?token=1', 'http://127.0.0.1:PORT'],
+    ['https://user:secret@elsewhere.example:8443/a/b#c', 'https://elsewhere.example:8443'],
+    ['/relative?token=1', 'http://127.0.0.1:PORT'],
+    ['http://[', undefined],
+    ['', 'http://127.0.0.1:PORT'],
+  ])('that redirects to %s is not followed; of where it leads the origin is kept', async (location, origin) => {
+    const at = (text: string) => text.replace('PORT', String(server?.port));
+    await serve((socket) => socket.write(`HTTP/1.1 302 Found\r\nLocation: ${at(location)}\r\nContent-Length: 0\r\n\r\n`));
+    const redirectsTo = origin === undefined ? {} : { redirectsTo: at(origin) };
+    expect((await post()).outcome).toEqual({ kind: 'answered', status: 302, bodyExcerpt: '', ...redirectsTo, ...timing });
     expect(server?.received).toHaveLength(1);
     expect(server?.received[0]?.toString()).not.toContain('/other');
   });

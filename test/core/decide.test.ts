@@ -84,6 +84,19 @@ function expectSameIdentity(from: DeliveryRecord, to: DeliveryRecord): void {
   expect(to).toMatchObject({ endpointId, recordKey, eventId, payloadHash, generation, resend, firstEpochMs });
 }
 
+describe('what the record says of an answer', () => {
+  it.each<[Partial<CountedOutcome & { kind: 'answered' }>, string, string | undefined]>([
+    [{ status: 200 }, '200', undefined],
+    [{ status: 200, cut: 'body timeout' }, '200, then body timeout', undefined],
+    [{ status: 302, redirectsTo: 'https://elsewhere.example' }, '302 to https://elsewhere.example', 'status 302 to https://elsewhere.example'],
+    [{ status: 404, cut: 'body ECONNRESET' }, '404, then body ECONNRESET', 'status 404'],
+  ])('%o: %s', (answer, entry, why) => {
+    const record = after({ ...answered(200), ...answer } as CountedOutcome);
+    expect(record.history.at(-1)?.detail).toBe(entry);
+    expect(record.state === 'dead' ? record.detail : undefined).toBe(why);
+  });
+});
+
 describe('afterReap', () => {
   it('counts one ambiguous attempt, due at once, and is a legal transition', () => {
     fc.assert(

@@ -1,7 +1,7 @@
 import type { Dispatcher } from 'undici';
 import type { AttemptOutcome } from '../core/outcome.ts';
 import { StatusLineReader } from '../core/status-line.ts';
-import { sockets } from '../limits/numbers.ts';
+import { endpoint, sockets } from '../limits/numbers.ts';
 import type { HttpRequest } from '../ports/index.ts';
 import type { Connection } from './connection.ts';
 import { codeOf } from './egress.ts';
@@ -36,6 +36,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   #onWire = 0;
   #bodyBytes = 0;
   #kept: Buffer[] = [];
+  #redirectsTo: string | undefined;
 
   constructor(connection: Connection, request: HttpRequest, watch: Stopwatch, endsMs: number) {
     this.#connection = connection;
@@ -85,6 +86,7 @@ class Exchange implements Dispatcher.DispatchHandler {
     this.#phase = 'body';
     this.#watch.begin('body');
     this.#connection.idleMs = idleMsOf(headers['keep-alive']);
+    if (status >= 300 && status < 400) this.#redirectsTo = originOf(headers['location'], this.#request.url);
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
@@ -155,7 +157,8 @@ class Exchange implements Dispatcher.DispatchHandler {
     const status = this.#statusLine.status ?? 0;
     const isSuccess = status >= 200 && status < 300;
     const bodyExcerpt = isSuccess ? '' : Buffer.concat(this.#kept).toString('utf8');
-    return { kind: 'answered', status, bodyExcerpt, ...(cut === undefined ? {} : { cut }) };
+    const redirectsTo = this.#redirectsTo;
+    return { kind: 'answered', status, bodyExcerpt, ...(cut === undefined ? {} : { cut }), ...(redirectsTo === undefined ? {} : { redirectsTo }) };
   }
 
   #finish(exchanged: Exchanged): void {
@@ -165,6 +168,13 @@ class Exchange implements Dispatcher.DispatchHandler {
     this.#connection.settled();
     this.#result.resolve(exchanged);
   }
+}
+
+/** Where a redirect leads, for the operator to see; it is never followed. */
+function originOf(location: string | string[] | undefined, from: string): string | undefined {
+  if (typeof location !== 'string' || !URL.canParse(location, from)) return undefined;
+  const { protocol, host } = new URL(location, from);
+  return `${protocol}//${host}`.slice(0, endpoint.maxUrlLength);
 }
 
 /** How long the peer keeps an idle connection, less a margin for the way there; without a word from it, our own short time. */

@@ -27,7 +27,7 @@ export function afterAttempt(
   if (outcome.kind === 'answered') {
     const status = classifyStatus(outcome.status);
     if (status.kind === 'delivered') return delivered(next);
-    if (status.kind === 'rejected' && config.onRejected === 'deadLetter') return dead(next, status.reason, `status ${outcome.status}`);
+    if (status.kind === 'rejected' && config.onRejected === 'deadLetter') return dead(next, status.reason, `status ${statusOf(outcome)}`);
   }
   return waitOrGiveUp(next, config, verdict);
 }
@@ -100,9 +100,15 @@ function counted(record: WaitingRecord, outcome: CountedOutcome, verdict: Verdic
   };
 }
 
+type Answered = CountedOutcome & { kind: 'answered' };
+
 /** The status, and what ended the rest of the answer early, if anything did. */
-function answerOf({ status, cut }: CountedOutcome & { kind: 'answered' }): string {
-  return cut === undefined ? String(status) : `${status}, then ${cut}`;
+function answerOf(outcome: Answered): string {
+  return outcome.cut === undefined ? statusOf(outcome) : `${statusOf(outcome)}, then ${outcome.cut}`;
+}
+
+function statusOf({ status, redirectsTo }: Answered): string {
+  return redirectsTo === undefined ? String(status) : `${status} to ${redirectsTo}`;
 }
 
 function waitOrGiveUp(record: WaitingRecord, config: EndpointConfig, verdict: Verdict): DeliveryRecord {

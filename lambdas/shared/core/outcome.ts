@@ -14,8 +14,11 @@ export interface Timing {
 
 /** How one attempt ended. The group is decided by what was put on the wire, never by an error's name. */
 export type AttemptOutcome =
-  /** A whole status line arrived: it wins over any fault that came later. `cut` names what ended the rest early, if anything did. */
-  | ({ kind: 'answered'; status: number; bodyExcerpt: string; cut?: string } & Timing)
+  /**
+   * A whole status line arrived: it wins over any fault that came later. `cut` names what ended the rest early, if anything
+   * did; `redirectsTo` is the origin that a redirect names, without path and query, for they may hold a token.
+   */
+  | ({ kind: 'answered'; status: number; bodyExcerpt: string; cut?: string; redirectsTo?: string } & Timing)
   /** At least one byte of the request may have left, and no status came: the consumer may have acted. */
   | ({ kind: 'ambiguous'; phase: 'write' | 'headers'; cause: string } & Timing)
   /** Nothing of the request left: safe to repeat, but the endpoint's side was at fault. */
