@@ -77,11 +77,11 @@ function play(socket: Socket, { pieces, end }: Response, nth = 0): void {
 }
 
 let posts = 0;
-async function outcomeOf(script: Response): Promise<AttemptOutcome> {
+async function outcomeOf(script: Response, budgets = budgetsMs): Promise<AttemptOutcome> {
   const id = `r${posts++}`;
   scripts.set(id, script);
   const outcome = await http.post({
-    url: `http://127.0.0.1:${server.port}/`, headers: { 'x-run': id }, body: Buffer.from('x'), budgetsMs,
+    url: `http://127.0.0.1:${server.port}/`, headers: { 'x-run': id }, body: Buffer.from('x'), budgetsMs: budgets,
     // Each on a socket of its own: what is left over of one is another test's subject.
     endpointId: id, version: 'V1', remainingMs: () => Infinity, freshTry: true,
   });
@@ -89,19 +89,27 @@ async function outcomeOf(script: Response): Promise<AttemptOutcome> {
   return outcome;
 }
 
+/** As `outcomeOf`; a status that did not come in time on a busy machine comes in more of it. */
+async function patientOutcomeOf(script: Response): Promise<AttemptOutcome> {
+  const outcome = await outcomeOf(script);
+  const isSlow = outcome.kind === 'ambiguous' && outcome.cause === 'timeout' && statusIn(Buffer.concat(script.pieces).toString('latin1')) !== undefined;
+  return isSlow ? outcomeOf(script, { ...budgetsMs, read: 20_000, total: 20_000 }) : outcome;
+}
+
 function check(script: Response, outcome: AttemptOutcome): void {
   const text = Buffer.concat(script.pieces).toString('latin1');
   const status = statusIn(text);
+  const what = `${script.end} after ${JSON.stringify(text.slice(0, 2_000))}: ${JSON.stringify(outcome)}`;
   if (outcome.kind === 'answered') {
-    expect(outcome.status).toBe(status);
+    expect(outcome.status, what).toBe(status);
     if (outcome.status < 300) expect(text).toMatch(/HTTP\/1\.[01] 2\d\d/);
   } else {
     // A reset may take bytes with it that had arrived.
-    if (script.end !== 'reset') expect(status).toBeUndefined();
-    expect(outcome).toMatchObject({ kind: 'ambiguous', phase: 'headers' });
+    if (script.end !== 'reset') expect(status, what).toBeUndefined();
+    expect(outcome, what).toMatchObject({ kind: 'ambiguous', phase: 'headers' });
   }
   // Generous: it is about answers that never come, not about a slow machine.
-  expect('durationMs' in outcome && outcome.durationMs).toBeLessThan(budgetsMs.total + 5_000);
+  expect('durationMs' in outcome && outcome.durationMs).toBeLessThan(20_000);
 }
 
 describe('any bytes as a response', () => {
@@ -109,7 +117,7 @@ describe('any bytes as a response', () => {
     console.log(`repeat it: ${repeating('FUZZ', { seed, runs })} npx vitest run test/adapters/response-fuzz.test.ts`);
     await fc.assert(
       fc.asyncProperty(fc.array(response, { minLength: 20, maxLength: 40 }), async (responses) => {
-        const outcomes = await Promise.all(responses.map(outcomeOf));
+        const outcomes = await Promise.all(responses.map((script) => patientOutcomeOf(script)));
         responses.forEach((script, i) => check(script, outcomes[i] as AttemptOutcome));
         expect(http.sockets().inUse).toBe(0);
       }),

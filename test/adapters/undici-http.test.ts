@@ -126,6 +126,14 @@ describe('a budget that runs out', () => {
     expect((outcome as { phasesMs: { body: number } }).phasesMs.body).toBeLessThan(2_000);
   });
 
+  it('while the loop stands still does not undo what had arrived by then', async () => {
+    await serve((socket) => {
+      socket.write(ok);
+      for (const endMs = performance.now() + 2 * budgetsMs.read; performance.now() < endMs; );
+    });
+    expect((await post()).outcome).toMatchObject({ kind: 'answered', status: 200 });
+  });
+
   it('leaves no connection, so that nothing is sent or heard later', async () => {
     const closed = Promise.withResolvers<void>();
     await serve((socket) => void socket.once('close', () => closed.resolve()));

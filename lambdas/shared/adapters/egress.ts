@@ -4,6 +4,7 @@ import tls from 'node:tls';
 import { addressProblem, isSameAddress } from '../core/address.ts';
 import { portOf, type EgressRules } from '../limits/egress.ts';
 import { sockets } from '../limits/numbers.ts';
+import { deadline } from './deadline.ts';
 
 /** Why a connection was not made; nothing of a request has left when it is thrown. */
 export class SetupError extends Error {
@@ -57,7 +58,7 @@ const systemDialer: NonNullable<EgressOptions['dial']> = (host, port) => net.con
 
 async function resolved(host: string, resolve: NonNullable<EgressOptions['resolve']>, budgetMs: number): Promise<string[]> {
   const timeout = Promise.withResolvers<never>();
-  const timer = setTimeout(() => timeout.reject(new SetupError('dns', 'timeout')), budgetMs);
+  const cancel = deadline(budgetMs, () => timeout.reject(new SetupError('dns', 'timeout')));
   try {
     const answers = await Promise.race([resolve(host), timeout.promise]);
     if (answers.length === 0) throw new SetupError('dns', 'no address');
@@ -65,7 +66,7 @@ async function resolved(host: string, resolve: NonNullable<EgressOptions['resolv
   } catch (error) {
     throw error instanceof SetupError ? error : new SetupError('dns', codeOf(error));
   } finally {
-    clearTimeout(timer);
+    cancel();
   }
 }
 
@@ -86,7 +87,7 @@ function connectFirst(addresses: readonly string[], dial: (address: string) => n
   let tried = 0;
   let stagger: NodeJS.Timeout | undefined;
   const end = () => {
-    clearTimeout(deadline);
+    cancel();
     clearTimeout(stagger);
     for (const socket of pending) socket.destroy();
     pending.clear();
@@ -116,7 +117,7 @@ function connectFirst(addresses: readonly string[], dial: (address: string) => n
     });
     if (tried < addresses.length) stagger = setTimeout(next, sockets.staggerMs);
   };
-  const deadline = setTimeout(() => fail(new SetupError('connect', 'timeout')), budgetMs);
+  const cancel = deadline(budgetMs, () => fail(new SetupError('connect', 'timeout')));
   next();
   return promise;
 }
@@ -133,16 +134,16 @@ function secured(socket: net.Socket, host: string, isLiteral: boolean, budgetMs:
     ...(isLiteral ? {} : { servername: host }),
   });
   const fail = (cause: string) => {
-    clearTimeout(timer);
+    cancel();
     secure.destroy();
     socket.destroy();
     reject(new SetupError('tls', cause));
   };
   const onClose = () => fail('closed');
-  const timer = setTimeout(() => fail('timeout'), budgetMs);
+  const cancel = deadline(budgetMs, () => fail('timeout'));
   secure.once('close', onClose).on('error', (error) => fail(codeOf(error)));
   secure.once('secureConnect', () => {
-    clearTimeout(timer);
+    cancel();
     secure.off('close', onClose);
     resolve(secure);
   });

@@ -4,6 +4,7 @@ import { StatusLineReader } from '../core/status-line.ts';
 import { endpoint, sockets } from '../limits/numbers.ts';
 import type { HttpRequest } from '../ports/index.ts';
 import type { Connection } from './connection.ts';
+import { deadline } from './deadline.ts';
 import { codeOf } from './egress.ts';
 import type { Stopwatch } from './stopwatch.ts';
 
@@ -32,7 +33,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   readonly #statusLine = new StatusLineReader();
   readonly #result = Promise.withResolvers<Exchanged>();
   #phase: 'begin' | 'write' | 'headers' | 'body' | 'over' = 'begin';
-  #timer: NodeJS.Timeout | undefined;
+  #cancelLimit = () => {};
   #onWire = 0;
   #bodyBytes = 0;
   #kept: Buffer[] = [];
@@ -133,10 +134,10 @@ class Exchange implements Dispatcher.DispatchHandler {
     return nothing;
   }
 
-  /** (Re)arms the one timer: the phase's budget, cut to what is left of the total. */
+  /** (Re)arms the one deadline: the phase's budget, cut to what is left of the total. */
   #limit(phaseMs: number): void {
-    clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => this.#fail('timeout'), Math.max(0, Math.min(phaseMs, this.#leftMs())));
+    this.#cancelLimit();
+    this.#cancelLimit = deadline(Math.min(phaseMs, this.#leftMs()), () => this.#fail('timeout'));
   }
 
   #leftMs(): number {
@@ -164,7 +165,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   #finish(exchanged: Exchanged): void {
     if (this.#phase === 'over') return;
     this.#phase = 'over';
-    clearTimeout(this.#timer);
+    this.#cancelLimit();
     this.#connection.settled();
     this.#result.resolve(exchanged);
   }

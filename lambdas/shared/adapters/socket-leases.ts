@@ -1,3 +1,5 @@
+import { deadline } from './deadline.ts';
+
 /** Bounds on the sockets of one execution environment (T6). */
 export interface Ceilings {
   readonly total: number;
@@ -85,15 +87,15 @@ export class SocketLeases<C extends Reusable> {
     const { promise, resolve } = Promise.withResolvers<Slot<C> | undefined>();
     const waiter: Waiter<C> = { wanted, give: resolve };
     this.#waiting.push(waiter);
-    const timer = setTimeout(() => {
+    const cancel = deadline(waitMs, () => {
       this.#waiting = this.#waiting.filter((other) => other !== waiter);
       resolve(undefined);
-    }, waitMs);
+    });
     this.#serve();
     try {
       return await promise;
     } finally {
-      clearTimeout(timer);
+      cancel();
     }
   }
 
