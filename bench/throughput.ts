@@ -20,9 +20,6 @@ import { type Bench, type Ceiling, judge, type Report, type Row } from './bench.
 
 /** Requests under way at once: as many as one host may have sockets. */
 const concurrency = sockets.perHost;
-const warmUpRequests = 3_000;
-const requestsAlternation = 4_000;
-const alternations = 9;
 const floors = { https: 0.7, http: 0.6 } as const;
 type Scheme = keyof typeof floors;
 
@@ -38,35 +35,48 @@ const bareHeaders = {
   'user-agent': 'Sluice/1',
 };
 
-const notes = [
-  `Each figure is the median of ${alternations} alternations in one run, ${requestsAlternation} requests each, ${concurrency} under way at once on ${concurrency} kept-alive connections.`,
+/** How much is measured. */
+interface Size {
+  readonly warmUpRequests: number;
+  /** Of each side in each alternation. */
+  readonly requests: number;
+  readonly alternations: number;
+}
+
+const notes = ({ alternations, requests }: Size) => [
+  `Each figure is the median of ${alternations} alternations in one run, ${requests} requests each, ${concurrency} under way at once on ${concurrency} kept-alive connections.`,
   'bare: undici.request on a pool, the body of the answer dumped. whole: budgets, body, signature, guard, socket lease, clocks, outcome, verdict.',
   'Requests a second depend on the machine and on what else it does; the ratio of two neighbours depends on it far less.',
 ];
 
-export const bench: Bench = {
-  async run(progress) {
-    const dir = mkdtempSync(path.join(tmpdir(), 'sluice-bench-'));
-    const authority = await createAuthority(path.join(dir, 'ca.pem'));
-    rmSync(dir, { recursive: true });
-    const trusted = getCACertificates('default');
-    setDefaultCACertificates([...trusted, authority.ca]);
-    const server = fork(path.join(import.meta.dirname, 'throughput-server.ts'));
-    try {
-      server.send({ key: authority.key, cert: authority.cert });
-      const [ports] = (await once(server, 'message')) as [Record<Scheme, number>];
-      const measured: Measured[] = [];
-      for (const scheme of ['https', 'http'] as const) {
-        progress(`${scheme}: ${alternations} alternations`);
-        measured.push(await measure(scheme, ports[scheme], authority.ca));
-      }
-      return reportOf(measured);
-    } finally {
-      server.kill();
-      setDefaultCACertificates(trusted);
+export const bench: Bench = throughputOf({ warmUpRequests: 3_000, requests: 4_000, alternations: 9 });
+
+export function throughputOf(size: Size): Bench {
+  return { run: (progress) => compare(size, progress) };
+}
+
+async function compare(size: Size, progress: (line: string) => void): Promise<Report> {
+  const dir = mkdtempSync(path.join(tmpdir(), 'sluice-bench-'));
+  const authority = await createAuthority(path.join(dir, 'ca.pem'));
+  rmSync(dir, { recursive: true });
+  const trusted = getCACertificates('default');
+  setDefaultCACertificates([...trusted, authority.ca]);
+  const server = fork(path.join(import.meta.dirname, 'throughput-server.ts'));
+  try {
+    server.send({ key: authority.key, cert: authority.cert });
+    const ended = once(server, 'exit').then(() => Promise.reject(new Error('the consumer ended before it listened')));
+    const [ports] = (await Promise.race([once(server, 'message'), ended])) as [Record<Scheme, number>];
+    const measured: Measured[] = [];
+    for (const scheme of ['https', 'http'] as const) {
+      progress(`${scheme}: ${size.alternations} alternations`);
+      measured.push(await measure(size, scheme, ports[scheme], authority.ca));
     }
-  },
-};
+    return reportOf(size, measured);
+  } finally {
+    server.kill();
+    setDefaultCACertificates(trusted);
+  }
+}
 
 interface Measured {
   readonly scheme: Scheme;
@@ -77,7 +87,7 @@ interface Measured {
 /** Sends one request to its end. */
 type Send = () => Promise<void>;
 
-async function measure(scheme: Scheme, port: number, ca: string): Promise<Measured> {
+async function measure({ warmUpRequests, requests, alternations }: Size, scheme: Scheme, port: number, ca: string): Promise<Measured> {
   const url = `${scheme}://localhost:${port}/hooks?tenant=7`;
   const [bare, whole] = [bareSender(url, ca), wholeSender(url)];
   try {
@@ -87,8 +97,8 @@ async function measure(scheme: Scheme, port: number, ca: string): Promise<Measur
     for (let i = 0; i < alternations; i++) {
       // Each goes first as often as the other.
       const first = i % 2 === 0 ? bare : whole;
-      const one = await rateOf(first.send, requestsAlternation);
-      const other = await rateOf(first === bare ? whole.send : bare.send, requestsAlternation);
+      const one = await rateOf(first.send, requests);
+      const other = await rateOf(first === bare ? whole.send : bare.send, requests);
       pairs.push(first === bare ? { bare: one, whole: other } : { bare: other, whole: one });
     }
     return { scheme, pairs };
@@ -153,7 +163,7 @@ async function rateOf(send: Send, requests: number): Promise<number> {
   return (requests / (performance.now() - startedMs)) * 1_000;
 }
 
-function reportOf(measured: readonly Measured[]): Report {
+function reportOf(size: Size, measured: readonly Measured[]): Report {
   const rows: Row[] = [];
   const ceilings: Ceiling[] = [];
   for (const { scheme, pairs } of measured) {
@@ -170,7 +180,7 @@ function reportOf(measured: readonly Measured[]): Report {
     });
     ceilings.push(judge({ name: `${scheme}: whole attempt over bare undici`, source: 'issue of the attempt', min: floors[scheme] }, ratio));
   }
-  return { name: 'throughput', rows, ceilings, notes };
+  return { name: 'throughput', rows, ceilings, notes: notes(size) };
 }
 
 function median(values: readonly number[]): number {
