@@ -1,4 +1,6 @@
+import { createHmac } from 'node:crypto';
 import { ReceiveMessageCommand, SetQueueAttributesCommand, type Message } from '@aws-sdk/client-sqs';
+import { verify } from '@octokit/webhooks-methods';
 import { Webhook as StandardWebhook } from 'standardwebhooks';
 import { Webhook as SvixWebhook } from 'svix';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
@@ -60,6 +62,37 @@ describe('a delivery', () => {
     for (const Webhook of [StandardWebhook, SvixWebhook]) {
       expect(() => new Webhook(other).verify(body, { ...request?.headers })).toThrow();
     }
+  });
+
+  it('is signed as the receivers of before the migration verify it, beside the standard signature (R6)', async () => {
+    const old = "It's a Secret to Everybody";
+    const signing = [{ scheme: 'hmac-body', header: 'X-Acme-Signature', prefix: 'v0:', encoding: 'base64' }, { scheme: 'hub256' }, { scheme: 'standard' }];
+    await embedded.register('migrating', consumer.url(), { signing }, old);
+    await embedded.send(messageBody('migrating', 'evt_migrating', '{"name":"José 東京"}'));
+    await settled('migrating', 'evt_migrating');
+    const [{ body, headers } = { body: Buffer.alloc(0), headers: {} as Record<string, string> }] = of('evt_migrating');
+    expect(await verify(old, body.toString(), headers['x-hub-signature-256'] ?? '')).toBe(true);
+    expect(await verify('another', body.toString(), headers['x-hub-signature-256'] ?? '')).toBe(false);
+    expect(headers['x-acme-signature']).toBe(`v0:${createHmac('sha256', old).update(body).digest('base64')}`);
+    expect(new StandardWebhook(testSecret).verify(body.toString(), { ...headers })).toEqual({ name: 'José 東京' });
+  });
+
+  it('is logged with the time of each phase and the socket it had, by a sender that says at its start what limits it (C1)', async () => {
+    await embedded.register('timed', consumer.url());
+    for (const eventId of ['evt_timed_1', 'evt_timed_2']) {
+      await embedded.send(messageBody('timed', eventId));
+      await settled('timed', eventId);
+    }
+    const lines = embedded.logs().split('\n').filter((line) => line.startsWith('{')).map((line) => JSON.parse(line) as Record<string, unknown>);
+    const attempts = lines.filter((line) => line['message'] === 'attempt' && line['endpointId'] === 'timed');
+    expect(attempts).toHaveLength(2);
+    for (const { phasesMs, reused, host } of attempts) {
+      const setup = reused === 0 ? ['dns', 'connect', 'tls'] : [];
+      expect([Object.keys(phasesMs as object), host]).toEqual([['connection', ...setup, 'write', 'headers', 'body'], new URL(consumer.url()).host]);
+    }
+    const limits = lines.find((line) => line['message'] === 'started')?.['http'] as Record<string, unknown>;
+    expect(limits).toMatchObject({ total: 200, perHost: 8, headersTimeout: 40_000, bodyTimeout: 40_000, maxHeaderSize: 16_384, egress: { allow: ['127.0.0.0/8', '::1/128'], http: false } });
+    expect(Object.values(limits)).not.toContain(null);
   });
 
   const payload = '{ "id": 7615917337495251231, "2":"b", "1":"a", "a":1,"a" : 2, "e":"\\u00e9\\/\\ud83d\\ude00", "x":"😀 東京", "f":1.0, "z":-0 }';

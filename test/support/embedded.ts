@@ -36,7 +36,7 @@ export interface Embedded {
   /** Sends a body as it is. */
   send(body: string, attributes?: { generation?: number }): Promise<void>;
   /** Registers an endpoint with the test's secret; settings as in the endpoint document. */
-  register(endpointId: string, url: string, settings?: Record<string, unknown>): Promise<void>;
+  register(endpointId: string, url: string, settings?: Record<string, unknown>, bodySecret?: string): Promise<void>;
   record(endpointId: string, eventId: string): Promise<DeliveryRecord | undefined>;
   advance(ms: number): Promise<void>;
   /** Moves the clock to when the next hidden message becomes visible, unless something is under way. Waits a little that it ends. */
@@ -116,9 +116,9 @@ export async function startEmbedded(options: StartOptions = {}): Promise<Embedde
         }),
       );
     },
-    async register(endpointId, url, settings = {}) {
+    async register(endpointId, url, settings = {}, bodySecret) {
       const config = endpointSchema.parse({ endpointId, url, ...settings });
-      const answer = await registry.put({ config, version: `v${++version}-${endpointId}`, secrets: [testSecret], bodySecret: undefined });
+      const answer = await registry.put({ config, version: `v${++version}-${endpointId}`, secrets: [testSecret], bodySecret });
       if (answer !== 'written') throw new Error(`endpoint ${endpointId}: ${answer}`);
     },
     record,
