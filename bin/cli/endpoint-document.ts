@@ -47,10 +47,14 @@ export interface StageBounds {
   readonly egress: EgressRules;
 }
 
-/** The document as a complete configuration that fits the stage, or an error with every field, value and bound (T3, T8). */
+/**
+ * The document as a complete configuration that fits the stage, or an error with every field, value and bound (T3, T8). A
+ * disabled endpoint need not fit: a stage may have been narrowed since it was stored, and it can be disabled all the same.
+ */
 export function parseConfig(document: Document, stage: StageBounds): EndpointConfig {
   const parsed = endpointSchema.safeParse(document);
   if (!parsed.success) throw refused(problemsOf(parsed.error.issues, document).map(formatProblem));
+  if (parsed.data.status === 'disabled') return parsed.data;
   const lines = checkBudgets(parsed.data.budgetsMs, stage.deliverLimits).map((violation) => violation.message);
   const destination = destinationProblem(new URL(parsed.data.url), stage.egress);
   if (destination !== undefined) lines.unshift(`url: ${destination}`);

@@ -28,6 +28,13 @@ describe('parseConfig', () => {
     expect(() => parseConfig(withSettings(to('https://10.0.0.1/'), ['budgetsMs.read=19999']), stage({}))).toThrow(/10\.0\.0\.1: private.*\n.*read 19999/);
   });
 
+  it('lets an endpoint be disabled that a narrowed stage would refuse, and not be enabled again', () => {
+    const stage = { ...within(20), egress: { ...defaultEgress, deny: ['8.8.8.0/24'] } };
+    const stored = withSettings(document, ['url=https://8.8.8.8/']);
+    expect(parseConfig(withSettings(stored, ['status=disabled']), stage).status).toBe('disabled');
+    expect(() => parseConfig(withSettings(stored, ['status=enabled']), stage)).toThrow(/url: must not lead to 8\.8\.8\.8.*\n.*20000/);
+  });
+
   it('names every fault at once', () => {
     const faulty = withSettings(document, ['maxInFlight=0', 'retry.attempts=99', 'colour=blue', 'url=ftp://x']);
     expect(() => parseConfig(faulty, within(30))).toThrow(/url: must be https.*\n.*maxInFlight.*\n.*retry\.attempts.*\n.*colour: unknown key/);
