@@ -2,7 +2,7 @@
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import http from 'node:http';
-import type { AddressInfo } from 'node:net';
+import net, { type AddressInfo } from 'node:net';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
@@ -103,4 +103,31 @@ it('5,000 hosts leave no more sockets, pools and figures than the ceilings', asy
   // As the other side sees it, once it has noticed what was closed.
   const connections = () => new Promise<number>((resolve) => server.getConnections((_error, count) => resolve(count)));
   await expect.poll(connections, { timeout: 10_000 }).toBeLessThanOrEqual(sockets.total);
+});
+
+it('a host with many silent addresses takes no more sockets than its ceiling, and its last address is reached', async () => {
+  const server = http.createServer((request, response) => void request.resume().on('end', () => response.end()));
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  open.push(() => new Promise((resolve) => server.close(resolve)));
+  const { port } = server.address() as AddressInfo;
+  const dialled: net.Socket[] = [];
+  let most = 0;
+  client = createUndiciHttp({
+    egress: rules,
+    nowEpochMs: () => Date.now(),
+    resolve: () => Promise.resolve(['127.0.0.2', '127.0.0.3', '127.0.0.4', '127.0.0.1'].map((address) => ({ address }))),
+    dial: (address) => {
+      // Silent ones are sockets that never connect.
+      const socket = address === '127.0.0.1' ? net.connect(port, address) : new net.Socket();
+      dialled.push(socket);
+      most = Math.max(most, dialled.filter(({ destroyed }) => !destroyed).length);
+      return socket;
+    },
+  });
+  const outcomes = await Promise.all(Array.from({ length: sockets.perHost }, () => post(`http://many.example:${port}/`, 'many')));
+  expect(outcomes.map(({ kind }) => kind)).toEqual(Array(sockets.perHost).fill('answered'));
+  expect([most, dialled.length]).toEqual([sockets.perHost, 4 * sockets.perHost]);
+  client.close();
+  expect(client.sockets()).toMatchObject({ inUse: 0, idle: 0, pools: 0 });
 });

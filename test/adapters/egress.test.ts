@@ -1,7 +1,9 @@
 /** The guard where it sits, inside the connector. Tests that name far addresses dial nothing: a dialer records them. */
 import net from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
-import { createEgress, SetupError, type EgressOptions } from '../../lambdas/shared/adapters/egress.ts';
+import { createEgress, type EgressOptions } from '../../lambdas/shared/adapters/egress.ts';
+import type { Spare } from '../../lambdas/shared/adapters/connect-first.ts';
+import { SetupError } from '../../lambdas/shared/adapters/setup-error.ts';
 import { defaultEgress } from '../../lambdas/shared/limits/egress.ts';
 import { sockets } from '../../lambdas/shared/limits/numbers.ts';
 import { startHostile, type HostileServer } from '../support/hostile-server.ts';
@@ -45,10 +47,10 @@ function dialerOf(behaviour: (address: string) => 'server' | 'refused' | 'silent
 }
 
 /** Connects, and gives the socket or the refusal, with the phases that were begun. */
-async function connect(url: string, options: Partial<EgressOptions>, budgetMs = 1_000) {
+async function connect(url: string, options: Partial<EgressOptions>, budgetMs = 1_000, spare: Spare = () => () => undefined) {
   const phases: string[] = [];
   try {
-    const socket = await createEgress({ rules: loopback, ...options })(new URL(url), budgetMs, (phase) => phases.push(phase));
+    const socket = await createEgress({ rules: loopback, ...options })(new URL(url), budgetMs, (phase) => phases.push(phase), spare);
     opened.push(socket);
     return { phases, peer: socket.remoteAddress };
   } catch (error) {
@@ -77,6 +79,10 @@ describe('the egress guard', () => {
     ['one of two answers is unique-local', ['203.0.114.1', 'fd00::1'], []],
     ['one of two answers is NAT64', ['127.0.0.1', '64:ff9b::a00:1'], loopback.allow],
     ['one of two answers is no address', ['127.0.0.1', 'localhost'], loopback.allow],
+    // The dial would resolve these once more, to something that nobody judged.
+    ['an answer is an address in one number', ['134744072'], []],
+    ['an answer is an address in octal', ['010.8.8.8'], []],
+    ['an answer is a short form', ['8.8'], []],
   ])('refuses the whole host where %s, and dials nothing', async (_why, answers, allow) => {
     const dialer = dialerOf(() => 'silent');
     const { refused } = await connect('http://hooks.example.com/', { ...resolverOf(answers), ...dialer, rules: { ...loopback, allow } });
@@ -171,5 +177,34 @@ describe('several addresses', () => {
     expect((await connect('http://hooks.example.com/', { ...resolverOf(['203.0.114.1', '203.0.114.2']), ...dialer }, 400)).refused).toBe('connect timeout');
     expect(performance.now() - startedMs).toBeLessThan(3_000);
     expect(opened.every((socket) => socket.destroyed)).toBe(true);
+  });
+
+  it('that cannot be dialled at all end as a fault of connecting, and bring nothing down', async () => {
+    const throwing = () => {
+      throw Object.assign(new Error('no'), { code: 'EMFILE' });
+    };
+    expect((await connect('http://hooks.example.com/', { ...resolverOf(['203.0.114.1', '203.0.114.2']), dial: throwing })).refused).toBe('connect EMFILE');
+    // Only the second, and that behind the stagger.
+    const dialer = dialerOf(() => 'silent');
+    const dial = (address: string) => (address === '203.0.114.1' ? dialer.dial(address) : throwing());
+    expect((await connect('http://hooks.example.com/', { ...resolverOf(['203.0.114.1', '203.0.114.2']), dial }, 500)).refused).toBe('connect timeout');
+  });
+
+  it('of which one is reset as it is accepted: a fault of connecting, no matter of the guard', async () => {
+    const reset = () => {
+      const socket = new net.Socket();
+      process.nextTick(() => socket.emit('connect'));
+      return socket;
+    };
+    expect((await connect('http://hooks.example.com/', { ...resolverOf(['203.0.114.1']), dial: reset })).refused).toBe('connect ECONNRESET');
+  });
+
+  it('are tried side by side only while there is room: else the one that is silent longest gives way', async () => {
+    await listening();
+    let [rooms, given] = [1, 0];
+    const spare = () => (rooms === 0 ? undefined : (rooms--, () => void given++));
+    const dialer = dialerOf((address) => (address === '127.0.0.1' ? 'server' : 'silent'));
+    const { peer } = await connect(urlOf('hooks.example.com'), { ...resolverOf(['127.0.0.2', '127.0.0.3', '127.0.0.4', '127.0.0.1']), ...dialer }, 3_000, spare);
+    expect([peer, dialer.dialled.length, given]).toEqual(['127.0.0.1', 4, 1]);
   });
 });

@@ -1,7 +1,9 @@
 /** Every hostile server of the kit, over http and https: the exact outcome, and each phase within its budget (T2, T6–T10). */
+import { stat } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
-import { getCACertificates, setDefaultCACertificates } from 'node:tls';
+import { getCACertificates, setDefaultCACertificates, type TLSSocket } from 'node:tls';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { createEgress } from '../../lambdas/shared/adapters/egress.ts';
 import { createUndiciHttp, type UndiciHttp } from '../../lambdas/shared/adapters/undici-http.ts';
 import type { AttemptOutcome, Phase, Timing } from '../../lambdas/shared/core/outcome.ts';
 import { defaultEgress } from '../../lambdas/shared/limits/egress.ts';
@@ -131,6 +133,11 @@ describe('what ended an answer early is noted, and nothing else changes', () => 
   });
 });
 
+/** Called from the loop's phase of timers: after the last look at the socket, so that it is the kernel that refuses the write. */
+function resetAtTheWrite(peer: Peer | undefined): void {
+  setImmediate(() => setImmediate(() => peer?.reset()));
+}
+
 describe.each(['http', 'https'] as const)('a socket that was used before, over %s', (scheme) => {
   /** A good consumer, whose connections the test can reach. */
   async function good(): Promise<{ url: string; peers: readonly Peer[] }> {
@@ -143,8 +150,7 @@ describe.each(['http', 'https'] as const)('a socket that was used before, over %
   it.each<[string, (peer: Peer) => void]>([
     ['is found reset before the next request is written', (peer) => peer.reset()],
     ['is found closed before the next request is written', (peer) => void peer.socket.destroy()],
-    // In the turn in which the request is written, after the last look at the socket: the kernel refuses the write.
-    ['is reset as the next request is written', (peer) => void setImmediate(() => peer.reset())],
+    ['is reset as the next request is written', (peer) => void resetAtTheWrite(peer)],
   ])('%s: one fresh try, no failure, no second request', async (_how, end) => {
     const { url, peers } = await good();
     expect(await post(url)).toMatchObject({ kind: 'answered', status: 200, reused: false });
@@ -160,7 +166,8 @@ describe.each(['http', 'https'] as const)('a socket that was used before, over %
   it('is reset as the next request is written: under reconciliation not even that is tried again', async () => {
     const { url, peers } = await good();
     await post(url);
-    setImmediate(() => peers[0]?.reset());
+    await delay(1);
+    resetAtTheWrite(peers[0]);
     expect(await post(url, { freshTry: false })).toEqual({ kind: 'notStarted', why: 'stale-socket' });
     expect(peers).toHaveLength(1);
     expect(http.sockets()).toMatchObject({ inUse: 0, idle: 0 });
@@ -214,5 +221,95 @@ describe('the peer\'s Keep-Alive header', () => {
       await post(`http://127.0.0.1:${server.port}/`, { endpointId: `e${server.port}` });
       expect(http.sockets(), header).toMatchObject({ inUse: 0, idle: 0, pools: 0 });
     }
+  });
+});
+
+describe.each(['http', 'https'] as const)('an answer that came before its request, over %s, answers nothing:', (scheme) => {
+  const head = 'HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n';
+  const early: readonly (readonly [string, string, string])[] = [
+    ['a whole one', head, ''],
+    ['one of which the status line was still open', 'HTTP/1.1 200 OK', '\r\nContent-Length: 0\r\n\r\n'],
+    ['an interim one, the rest after the request', 'HTTP/1.1 103 Early Hints\r\nA: b\r\n\r\n', head],
+    ['an interim one and a part', 'HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 O', 'K\r\nContent-Length: 0\r\n\r\n'],
+    ['a letter', 'H', head.slice(1)],
+  ];
+  /** Where in a turn of the loop an attempt may begin: behind a timer, or behind the answer to an AWS call. */
+  const phases = { 'from a timer': () => delay(1), 'from the answer to a call': () => stat('.') };
+
+  it.each(Object.entries(phases).flatMap(([when, reach]) => early.map(([what, ...parts]) => [what, when, reach, ...parts] as const)))('%s, %s', async (_what, _when, reach, first, rest) => {
+    const answers = ['HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n', 'HTTP/1.1 404 Fresh\r\nContent-Length: 0\r\n\r\n'];
+    const tls = scheme === 'https' ? { tls: await certificates('good') } : {};
+    const server = await startScripted({ onRequest: (peer, nth) => void (nth === 0 && peer.socket.write(answers[peer.nth] ?? '')) }, { host: '127.0.0.1', ...tls });
+    open.push(server);
+    const url = `${scheme}://127.0.0.1:${server.port}/in`;
+    expect(await post(url)).toMatchObject({ status: 500 });
+    await reach();
+    const peer = server.peers[0];
+    // In the kernel before the attempt begins, and completed after its request could have been written.
+    peer?.socket.write(first);
+    const sent = post(url);
+    setTimeout(() => rest !== '' && peer?.socket.destroyed === false && peer.socket.write(rest), 30);
+    expect(await sent).toMatchObject({ kind: 'answered', status: 404, reused: false });
+    expect([server.peers.map(({ begun }) => begun), stale]).toEqual([[1, 1], [new URL(url).host]]);
+  });
+});
+
+describe('what no request asked for, on an idle socket', () => {
+  async function idle(text: string): Promise<{ peer: Peer | undefined; url: string }> {
+    const server = await startScripted({ onRequest: ({ socket }) => void socket.write(`${ok}`) }, { host: '127.0.0.1' });
+    open.push(server);
+    const url = `http://127.0.0.1:${server.port}/in`;
+    await post(url);
+    server.peers[0]?.socket.write(text);
+    return { peer: server.peers[0], url };
+  }
+
+  it.each([['line ends without end', '\r\n\r\n'], ['a response', ok], ['anything', 'x']])('%s: the socket is closed', async (_what, text) => {
+    const { peer } = await idle(text);
+    await expect.poll(() => http.sockets().idle).toBe(0);
+    await expect.poll(() => peer?.socket.destroyed).toBe(true);
+  });
+
+  it('one line end too many: the socket is used again', async () => {
+    const { url, peer } = await idle('\r\n');
+    // It is in the kernel; the loop looks there once a turn.
+    for (let turn = 0; turn < 3; turn++) await new Promise(setImmediate);
+    expect(peer?.socket.writableLength).toBe(0);
+    expect(await post(url)).toMatchObject({ kind: 'answered', status: 200, reused: true });
+  });
+});
+
+describe('TLS that is used for anything but a response', () => {
+  it('is not renegotiated: the attempt ends, in whatever state it is', async () => {
+    let renegotiations = 0;
+    const refused = Promise.withResolvers<void>();
+    const server = await startScripted(
+      {
+        onRequest: ({ socket }) => {
+          const again = () => (socket as TLSSocket).renegotiate({}, (error) => {
+            if (error !== null) return refused.resolve();
+            renegotiations++;
+            again();
+          });
+          again();
+          socket.once('close', () => refused.resolve());
+        },
+      },
+      { host: '127.0.0.1', tls: { ...(await certificates('good')), maxVersion: 'TLSv1.2' } },
+    );
+    open.push(server);
+    const outcome = await post(`https://127.0.0.1:${server.port}/in`);
+    await refused.promise;
+    expect([outcome.kind, renegotiations]).toEqual(['ambiguous', 0]);
+  });
+
+  it('may bring some session tickets, not any number', async () => {
+    const server = await startHostile('status-200-empty', { scheme: 'https', certificates });
+    open.push(server);
+    const socket = await createEgress({ rules: { ...defaultEgress, allow: ['127.0.0.0/8'] } })(new URL(server.url), 1_000, () => undefined, () => undefined);
+    for (let i = 0; i < sockets.maxTlsTickets; i++) socket.emit('session', Buffer.alloc(8));
+    expect(socket.destroyed).toBe(false);
+    for (let i = 0; i < 2; i++) socket.emit('session', Buffer.alloc(8));
+    expect(socket.destroyed).toBe(true);
   });
 });

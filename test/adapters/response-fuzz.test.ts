@@ -49,7 +49,10 @@ function statusIn(text: string): number | undefined {
     const [, status] = /^\r*HTTP\/1\.[01] ([1-9]\d\d)(?: [^\r\0]*)?\r?$/.exec(lines.shift() ?? '') ?? [];
     if (status === undefined || status === '101') return undefined;
     if (status >= '200') return Number(status);
-    while (lines.length > 0 && !['', '\r'].includes(lines[0] ?? '')) lines.shift();
+    while (lines.length > 0 && !['', '\r'].includes(lines[0] ?? '')) {
+      // An interim head without its end: nothing behind it can be told apart from a body.
+      if (lines.shift()?.startsWith('HTTP/1.') === true) return undefined;
+    }
   }
   return undefined;
 }

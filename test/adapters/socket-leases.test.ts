@@ -143,6 +143,23 @@ describe('SocketLeases', () => {
     expect(slots.map((slot) => slot?.connection)).toEqual([held[0]?.connection, held[2]?.connection, held[3]?.connection]);
   });
 
+  it('spares room for one more socket within the ceilings, after those who wait', async () => {
+    const one = await lease(of('a'));
+    const giveBack = leases.spare(one);
+    expect([giveBack, leases.spare(one), leases.counts().inUse]).toEqual([expect.any(Function), undefined, 2]);
+    const waiting = leases.acquire(of('b', 'a'), 60_000);
+    giveBack?.();
+    expect((await waiting)?.pool.endpointId).toBe('b');
+    expect([leases.spare(one), leases.counts().inUse]).toEqual([undefined, 2]);
+  });
+
+  it('keeps nothing once it is closed', async () => {
+    const slot = await lease(of('a'));
+    leases.close();
+    leases.release(slot);
+    expect([slot.connection?.isOpen, leases.counts()]).toEqual([false, { inUse: 0, idle: 0, waiting: 0, pools: 0 }]);
+  });
+
   it('gives up a wait after its time, and then leaves the slot to others', async () => {
     const held = [await lease(of('a', 'h')), await lease(of('a', 'h'))];
     expect(await leases.acquire(of('a', 'h'), 5)).toBeUndefined();

@@ -37,6 +37,9 @@ describe('StatusLineReader', () => {
     ['a NUL in the reason', 'HTTP/1.1 200 O\0K\r\n', undefined],
     ['another protocol', 'SSH-2.0-OpenSSH_9.6\r\nHTTP/1.1 200 OK\r\n', undefined],
     ['switching protocols, whatever follows', `HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n${ok}`, undefined],
+    ['an interim head without its end, whatever follows', 'HTTP/1.1 100 Continue\r\nHTTP/1.1 500 No\r\nContent-Length: 19\r\n\r\nHTTP/1.1 200 OK\r\n\r\n', undefined],
+    ['an interim head with a line of spaces for its end', `HTTP/1.1 103 Early\r\n  \r\n${ok}`, undefined],
+    ['interim headers that only resemble a status line', `HTTP/1.1 103 Early\r\nHTTP: 1\r\nhttp/1.1: 2\r\n\r\n${ok}`, 200],
     ['only interim responses', `HTTP/1.1 100 Continue\r\n\r\n${early}`, undefined],
   ])('of %s: %j is %s', (_what, text, status) => {
     expect(read(text).status).toBe(status);
@@ -58,6 +61,16 @@ describe('StatusLineReader', () => {
     expect(endless.take(Buffer.from(`HTTP/1.1 200 ${'x'.repeat(20_000)}`)).length).toBe(20_013);
     expect(endless.take(Buffer.from('\r\n')).toString()).toBe('\r\n');
     expect(endless.status).toBeUndefined();
+  });
+
+  it('holds back no more of a line than a status line may be', () => {
+    const line = (length: number) => `HTTP/1.1 200 ${'x'.repeat(length - 13)}`;
+    const [whole, long] = [new StatusLineReader(), new StatusLineReader()];
+    expect(whole.take(Buffer.from(line(4_096))).length).toBe(0);
+    whole.take(Buffer.from('\r\n'));
+    expect(long.take(Buffer.from(line(4_097))).length).toBe(4_097);
+    long.take(Buffer.from('\r\n'));
+    expect([whole.status, long.status]).toEqual([200, undefined]);
   });
 
   it('does not depend on how the bytes come', () => {

@@ -34,6 +34,7 @@ export class Connection {
   readonly socket: net.Socket;
   readonly #client: Client;
   #observe: Observe | undefined;
+  #unaskedBytes = 0;
   /** Requests that were begun on it. */
   requests = 0;
   /** How long it may stay idle, by the peer's last Keep-Alive header or our own rule. */
@@ -64,9 +65,13 @@ export class Connection {
 
   /** Sends one request. What is received until `settled` goes to `observe` before the parser has it. */
   send(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler, observe: Observe): void {
-    this.requests++;
     this.#observe = observe;
-    this.#client.dispatch(options, handler);
+    this.#unaskedBytes = 0;
+    const dispatch = () => void this.#client.dispatch(options, handler);
+    // A used socket is looked at once more before the write: what lies on it by then answers nothing. undici does so in the
+    // same turn only, and from the answer to an AWS call that is before the loop has asked the kernel.
+    if (this.requests++ === 0) dispatch();
+    else setImmediate(dispatch);
   }
 
   /** The request on it has its outcome: whatever still comes is for the parser alone, which closes on it. */
@@ -80,13 +85,22 @@ export class Connection {
     void this.#client.destroy();
   }
 
+  /** Nobody asked for it: the parser closes on most of it, but would skip line ends without end. */
+  #isTooMuch(chunk: Buffer): boolean {
+    this.#unaskedBytes += chunk.length;
+    if (this.#unaskedBytes <= sockets.maxUnaskedBytes) return false;
+    this.socket.destroy();
+    return true;
+  }
+
   /** undici takes what a socket has received by `read`, and nothing else does. */
   #observeReads(): void {
     const read = this.socket.read.bind(this.socket);
     this.socket.read = (size?: number) => {
       for (;;) {
         const chunk = read(size) as Buffer | null;
-        if (chunk === null || this.#observe === undefined) return chunk;
+        if (chunk === null) return null;
+        if (this.#observe === undefined) return this.#isTooMuch(chunk) ? null : chunk;
         const rest = this.#observe(chunk);
         // If nothing of it is for the parser, the next: null would say that nothing more has come.
         if (rest.length > 0) return rest;

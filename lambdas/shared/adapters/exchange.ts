@@ -5,7 +5,7 @@ import { endpoint, sockets } from '../limits/numbers.ts';
 import type { HttpRequest } from '../ports/index.ts';
 import type { Connection } from './connection.ts';
 import { deadline } from './deadline.ts';
-import { codeOf } from './egress.ts';
+import { codeOf } from './setup-error.ts';
 import type { Stopwatch } from './stopwatch.ts';
 
 type Untimed<T> = T extends AttemptOutcome ? Omit<T, 'durationMs' | 'phasesMs' | 'reused'> : never;
@@ -126,6 +126,8 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 
   #received(chunk: Buffer): Buffer {
+    // Before the request nothing can answer it. The parser has no request either, and closes the socket on it.
+    if (this.#phase === 'begin') return chunk;
     this.#onWire += chunk.length;
     const rest = this.#statusLine.take(chunk);
     if (this.#onWire <= sockets.maxWireBytes) return rest;

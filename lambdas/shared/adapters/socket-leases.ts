@@ -71,6 +71,7 @@ export class SocketLeases<C extends Reusable> {
   readonly #perHost = new Map<string, number>();
   #waiting: Waiter<C>[] = [];
   #total = 0;
+  #isClosed = false;
 
   constructor(ceilings: Ceilings, nowEpochMs: () => number) {
     this.#ceilings = ceilings;
@@ -102,7 +103,7 @@ export class SocketLeases<C extends Reusable> {
   /** Ends a slot's use. Its socket stays for the next attempt while it is open, wanted there, and within its idle time. */
   release(slot: Slot<C>): void {
     const { pool, connection } = slot;
-    if (connection?.isOpen === true && connection.idleMs > 0 && this.#pools.get(pool.endpointId) === pool) {
+    if (!this.#isClosed && connection?.isOpen === true && connection.idleMs > 0 && this.#pools.get(pool.endpointId) === pool) {
       const idle: Idle<C> = { pool, connection, sinceEpochMs: this.#nowEpochMs(), sinceMs: performance.now() };
       pool.idle.push(idle);
       this.#idle.add(idle);
@@ -114,12 +115,23 @@ export class SocketLeases<C extends Reusable> {
     this.#serve();
   }
 
+  /** Room for one more socket to a slot's host while it is being set up; undefined where there is none. @returns what gives it back */
+  spare({ pool }: Slot<C>): (() => void) | undefined {
+    if (!this.#makeRoom(pool.host)) return undefined;
+    this.#count(pool);
+    return () => {
+      this.#free(pool);
+      this.#serve();
+    };
+  }
+
   counts(): SocketCounts {
     return { inUse: this.#total - this.#idle.size, idle: this.#idle.size, waiting: this.#waiting.length, pools: this.#pools.size };
   }
 
-  /** Closes what is idle. */
+  /** Closes what is idle; what is in use is closed when it is released. */
   close(): void {
+    this.#isClosed = true;
     for (const idle of this.#idle) this.#drop(idle);
   }
 
@@ -140,9 +152,7 @@ export class SocketLeases<C extends Reusable> {
       return { pool, connection: idle.connection };
     }
     if (!this.#makeRoom(wanted.host)) return undefined;
-    this.#total++;
-    this.#perHost.set(wanted.host, (this.#perHost.get(wanted.host) ?? 0) + 1);
-    pool.slots++;
+    this.#count(pool);
     this.#pools.set(pool.endpointId, pool);
     return { pool, connection: undefined };
   }
@@ -194,6 +204,12 @@ export class SocketLeases<C extends Reusable> {
     idle.connection.onClose = undefined;
     this.#idle.delete(idle);
     idle.pool.idle.splice(idle.pool.idle.indexOf(idle), 1);
+  }
+
+  #count(pool: Pool<C>): void {
+    this.#total++;
+    this.#perHost.set(pool.host, (this.#perHost.get(pool.host) ?? 0) + 1);
+    pool.slots++;
   }
 
   #free(pool: Pool<C>): void {

@@ -4,9 +4,10 @@ import { headersProblem } from '../limits/header.ts';
 import { sockets } from '../limits/numbers.ts';
 import type { Http, HttpRequest } from '../ports/index.ts';
 import { clientSettings, Connection } from './connection.ts';
-import { createEgress, SetupError, type EgressOptions } from './egress.ts';
+import { createEgress, type EgressOptions } from './egress.ts';
 import { exchange, type Exchanged } from './exchange.ts';
 import { HostReuse, type Reuse } from './host-reuse.ts';
+import { SetupError } from './setup-error.ts';
 import { SocketLeases, type Ceilings, type Slot, type SocketCounts } from './socket-leases.ts';
 import { Stopwatch } from './stopwatch.ts';
 
@@ -62,14 +63,14 @@ export function createUndiciHttp(options: HttpOptions): UndiciHttp {
     const endsMs = watch.elapsedMs() + request.budgetsMs.total;
     const reused = slot.connection !== undefined;
     try {
-      slot.connection ??= await open(request, url, watch, endsMs);
+      slot.connection ??= await open(slot, request, url, watch, endsMs);
       let exchanged = await exchange(slot.connection, request, watch, endsMs);
       let usedAgain = reused;
       if (exchanged.kind === 'neverLeft' && reused) {
         options.onStaleSocket?.(url.host);
         if (!request.freshTry) return { kind: 'notStarted', why: 'stale-socket' };
         usedAgain = false;
-        slot.connection = await open(request, url, watch, endsMs);
+        slot.connection = await open(slot, request, url, watch, endsMs);
         exchanged = await exchange(slot.connection, request, watch, endsMs);
       }
       reuse.count(url.host, usedAgain);
@@ -80,9 +81,9 @@ export function createUndiciHttp(options: HttpOptions): UndiciHttp {
     }
   };
 
-  const open = async (request: HttpRequest, url: URL, watch: Stopwatch, endsMs: number): Promise<Connection> => {
+  const open = async (slot: Slot<Connection>, request: HttpRequest, url: URL, watch: Stopwatch, endsMs: number): Promise<Connection> => {
     const budgetMs = Math.min(request.budgetsMs.setup, endsMs - watch.elapsedMs());
-    return new Connection(url.origin, await connect(url, budgetMs, (phase) => watch.begin(phase)));
+    return new Connection(url.origin, await connect(url, budgetMs, (phase) => watch.begin(phase), () => leases.spare(slot)));
   };
 
   return {

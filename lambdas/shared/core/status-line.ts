@@ -34,6 +34,10 @@ export class StatusLineReader {
       } else if (isBlank(line)) {
         // The end of an interim head: the next line is a status line again.
         this.#reading = 'line';
+      } else if (line.length >= start.length && startsLikeOne(line)) {
+        // No header is named so. A head without its end: what follows this line may be a body, and look like a status line.
+        this.#reading = 'rest';
+        return left;
       }
       left = left.subarray(end);
     }
@@ -49,8 +53,12 @@ export class StatusLineReader {
   }
 
   #unfinished(bytes: Buffer): Buffer {
-    const isPossible = this.#reading === 'interim' || startsLikeOne(bytes);
-    if (isPossible && bytes.length <= sockets.maxHeaderBytes) {
+    if (this.#reading === 'interim') {
+      // Only how a header line begins matters; copied, for the piece that it came in is large.
+      this.#held = Buffer.from(bytes.subarray(0, start.length));
+      return nothing;
+    }
+    if (startsLikeOne(bytes) && bytes.length <= sockets.maxStatusLineBytes) {
       this.#held = bytes;
       return nothing;
     }

@@ -96,6 +96,12 @@ export const sockets = {
   maxHeaderBytes: 16_384,
   /** Of everything that a response is on the wire: interim responses, head, body and its framing, which have no bound of their own. */
   maxWireBytes: 65_536,
+  /** A first line that is longer is none. */
+  maxStatusLineBytes: 4_096,
+  /** Bytes that may come on a socket while nothing is asked: a line end too many behind a body. */
+  maxUnaskedBytes: 2,
+  /** TLS session tickets of one connection; servers send two or so. */
+  maxTlsTickets: 16,
   /** Kept of a failure's body, in the record only (T9). */
   keptBodyBytes: 512,
   /** Of a host's addresses, the first are tried; each is judged. */
