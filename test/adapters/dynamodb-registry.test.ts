@@ -1,7 +1,7 @@
-import { UpdateItemCommand } from '@aws-sdk/client-dynamodb';
+import { UpdateItemCommand, type DynamoDBClient, type GetItemCommand } from '@aws-sdk/client-dynamodb';
 import { marshall } from '@aws-sdk/util-dynamodb';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { createDynamoDbEndpoints } from '../../lambdas/shared/adapters/dynamodb-endpoints.ts';
+import { createDynamoDbEndpoints, toEndpoint } from '../../lambdas/shared/adapters/dynamodb-endpoints.ts';
 import { removedCfg } from '../../lambdas/shared/core/lane.ts';
 import type { Endpoint } from '../../lambdas/shared/ports/index.ts';
 import { endpointOf, secret } from '../support/builders.ts';
@@ -93,6 +93,12 @@ describe('secrets', () => {
     expect(await readBack()).toEqual({ ...endpoint(3, 'V1'), secrets: [], bodySecret: undefined });
   });
 
+  it('that are not there at all are none', async () => {
+    await put({ secrets: [secret], bodySecret: 'x' });
+    await edit({ secrets: undefined, bodySecret: undefined });
+    expect(await readBack()).toEqual({ ...endpoint(3, 'V1'), secrets: [], bodySecret: undefined });
+  });
+
   it('that have another shape make the endpoint invalid, and are not quoted', async () => {
     await put({ secrets: [secret], bodySecret: undefined });
     await edit({ secrets: 'topsecret', bodySecret: { S: 'topsecret' } });
@@ -135,6 +141,12 @@ describe('a stored configuration that cannot be used', () => {
     for (const text of expected) expect(problem).toContain(text);
     expect(problem).not.toContain('topsecret');
     expect(problem.length).toBeLessThanOrEqual(300);
+  });
+
+  it.each(['', 'x'])('with a problem that is cut amid a character, is text all the same: key %j…', (first) => {
+    const stored = toEndpoint({ pk: 'acme', version: 'V1', config: { [`${first}${'😀'.repeat(300)}`]: 1 } });
+    const problem = stored.config === undefined ? stored.problem : '';
+    expect([problem.length, problem.isWellFormed()]).toEqual([300, true]);
   });
 
   it('is repaired by a put over its version, and can be removed', async () => {
@@ -197,5 +209,20 @@ describe('list', () => {
     await subject.world.remove(ids[2] ?? '');
     const listed = (await subject.world.registry.list()).map(({ endpoint: { config } }) => config?.endpointId ?? '');
     expect(listed.filter((id) => ids.includes(id))).toEqual([ids[1], ids[0]]);
+  });
+});
+
+describe('the read for sending', () => {
+  it('is a strong one: a configuration that was just put is the one that is sent by', async () => {
+    await subject.world.put(endpoint(3, 'V1'));
+    const asked: object[] = [];
+    const watched: Pick<DynamoDBClient, 'send'> = {
+      send: (command: GetItemCommand) => {
+        asked.push(command.input);
+        return subject.client.send(command);
+      },
+    };
+    expect(await createDynamoDbEndpoints(watched as DynamoDBClient, tables.endpoints).read(lane.endpointId)).toEqual(endpoint(3, 'V1'));
+    expect(asked).toMatchObject([{ TableName: tables.endpoints, ConsistentRead: true }]);
   });
 });

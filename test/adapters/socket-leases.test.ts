@@ -1,6 +1,7 @@
 import fc from 'fast-check';
-import { beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { SocketLeases, type Reusable, type Slot, type Wanted } from '../../lambdas/shared/adapters/socket-leases.ts';
+import { watchTimers } from '../support/timers.ts';
 
 class FakeConnection implements Reusable {
   static open = 0;
@@ -25,6 +26,8 @@ class FakeConnection implements Reusable {
     this.onClose?.();
   }
 }
+
+afterEach(() => void vi.restoreAllMocks());
 
 type Leases = SocketLeases<FakeConnection>;
 const ceilings = { total: 4, perHost: 2, maxWaiting: 3 };
@@ -63,6 +66,14 @@ describe('SocketLeases', () => {
     leases.release(newer);
     expect([used.connection?.isOpen, newer.connection?.isOpen]).toEqual([false, true]);
     expect(leases.counts()).toEqual({ inUse: 0, idle: 1, waiting: 0, pools: 1 });
+  });
+
+  it('closes what an older version left idle at once, also where there is room for both', async () => {
+    const idle = await lease(of('a'));
+    leases.release(idle);
+    const newer = await lease(of('a', 'a', 'V2'));
+    expect([idle.connection?.isOpen, newer.connection?.isOpen]).toEqual([false, true]);
+    expect(leases.counts()).toEqual({ inUse: 1, idle: 0, waiting: 0, pools: 1 });
   });
 
   it('does not take back what is closed, or what the peer wants closed', async () => {
@@ -109,12 +120,41 @@ describe('SocketLeases', () => {
     expect((await lease(of('a'))).connection).toBe(slot.connection);
   });
 
+  it('drops them by the monotonic clock too: a wall clock that is set back keeps none', async () => {
+    const slot = await lease(of('a'));
+    leases.release(slot);
+    nowEpochMs -= 100_000;
+    const laterMs = performance.now() + 4_001;
+    vi.spyOn(performance, 'now').mockImplementation(() => laterMs);
+    await lease(of('b'));
+    expect(slot.connection?.isOpen).toBe(false);
+    expect(leases.counts()).toMatchObject({ inUse: 1, idle: 0 });
+  });
+
   it('holds the ceiling of a host over all endpoints there, and makes room by an idle socket of another', async () => {
     const [one, two] = [await lease(of('a', 'h')), await lease(of('b', 'h'))];
     expect(await leases.acquire(of('c', 'h'), 0)).toBeUndefined();
     leases.release(one);
     const three = await lease(of('c', 'h'));
     expect([one.connection?.isOpen, two.connection?.isOpen, three.connection?.isOpen]).toEqual([false, true, true]);
+  });
+
+  it('makes room at a host by the socket idle longest there', async () => {
+    const slots = [await lease(of('a', 'h')), await lease(of('b', 'h'))];
+    for (const slot of slots.toReversed()) leases.release(slot);
+    await lease(of('c', 'h'));
+    expect(slots.map((slot) => slot.connection?.isOpen)).toEqual([true, false]);
+  });
+
+  it('counts an endpoint that has moved to another host there', async () => {
+    const [before, moved] = [await lease(of('a', 'h')), await lease(of('a', 'i', 'V2'))];
+    const more = [await lease(of('b', 'h')), await lease(of('c', 'i'))];
+    expect([await leases.acquire(of('d', 'h'), 0), await leases.acquire(of('d', 'i'), 0)]).toEqual([undefined, undefined]);
+    for (const slot of [before, moved, ...more]) leases.release(slot);
+    expect(leases.counts()).toEqual({ inUse: 0, idle: 3, waiting: 0, pools: 3 });
+    leases.close();
+    // And is counted no longer, at either.
+    await Promise.all([of('d', 'h'), of('e', 'h'), of('d2', 'i'), of('e2', 'i')].map((wanted) => lease(wanted)));
   });
 
   it('holds the ceiling over all hosts, and closes the socket idle longest first', async () => {
@@ -160,12 +200,31 @@ describe('SocketLeases', () => {
     expect([slot.connection?.isOpen, leases.counts()]).toEqual([false, { inUse: 0, idle: 0, waiting: 0, pools: 0 }]);
   });
 
+  it('turns nobody away from a host that has room, however many wait for another', async () => {
+    const held = [await lease(of('a', 'h')), await lease(of('a', 'h'))];
+    const waiting = Array.from({ length: ceilings.maxWaiting }, () => leases.acquire(of('a', 'h'), 60_000));
+    expect(await leases.acquire(of('b'), 0)).toBeDefined();
+    for (const slot of held) leases.release(slot);
+    for (const one of waiting) leases.release((await one) as Slot<FakeConnection>);
+    expect(leases.counts()).toMatchObject({ inUse: 1, waiting: 0 });
+  });
+
   it('gives up a wait after its time, and then leaves the slot to others', async () => {
     const held = [await lease(of('a', 'h')), await lease(of('a', 'h'))];
     expect(await leases.acquire(of('a', 'h'), 5)).toBeUndefined();
     expect(leases.counts().waiting).toBe(0);
     for (const slot of held) leases.release(slot);
     expect(leases.counts()).toEqual({ inUse: 0, idle: 2, waiting: 0, pools: 1 });
+  });
+
+  it('leaves no timer behind once a wait was served', async () => {
+    const held = [await lease(of('a', 'h')), await lease(of('a', 'h'))];
+    const armed = watchTimers(60_000);
+    const waiting = leases.acquire(of('a', 'h'), 60_000);
+    expect(armed()).toEqual([60_000]);
+    if (held[0] !== undefined) leases.release(held[0]);
+    await waiting;
+    expect(armed()).toEqual([]);
   });
 
   it('never passes a ceiling, never loses a slot, and serves everyone in the end, whatever happens in which order', async () => {

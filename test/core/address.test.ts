@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { addressProblem, destinationProblem } from '../../lambdas/shared/core/address.ts';
+import { addressProblem, destinationProblem, isSameAddress } from '../../lambdas/shared/core/address.ts';
 import type { EgressRules } from '../../lambdas/shared/limits/egress.ts';
 
 const publicOnly = { allow: [], deny: [] };
@@ -91,6 +91,7 @@ describe('destinationProblem', () => {
 
   it.each<[string, Partial<EgressRules>, string | undefined]>([
     ['https://hooks.example.com/in', {}, undefined],
+    ['https://hooks.example.com/in', { ports: [443] }, undefined],
     ['https://hooks.example.com:8443/in', {}, undefined],
     ['https://hooks.example.com:444/in', {}, 'must use port 443 or 8443, not 444: this stage allows no other'],
     ['https://hooks.example.com:444/in', { ports: [] }, undefined],
@@ -109,5 +110,24 @@ describe('destinationProblem', () => {
     ['https://8.8.8.8/', {}, undefined],
   ])('%s under %o: %s', (url, more, problem) => {
     expect(destinationProblem(new URL(url), { ...rules, ...more })).toBe(problem);
+  });
+});
+
+describe('isSameAddress', () => {
+  it.each<[string, string, boolean]>([
+    ['127.0.0.1', '127.0.0.1', true],
+    // As a socket of IPv6 names a peer of IPv4, and as a resolver may have written it.
+    ['::ffff:127.0.0.1', '127.0.0.1', true],
+    ['::ffff:127.0.0.1', '::ffff:7f00:1', true],
+    ['2606:4700::1111', '2606:4700:0:0:0:0:0:1111', true],
+    ['2606:4700::a', '2606:4700::A', true],
+    ['127.0.0.1', '127.0.0.2', false],
+    ['::1', '127.0.0.1', false],
+    // A socket that is gone by now has no peer.
+    ['', '127.0.0.1', false],
+    ['127.0.0.1', '', false],
+    ['', '', false],
+  ])('of %j and %j is %s', (one, other, same) => {
+    expect(isSameAddress(one, other)).toBe(same);
   });
 });

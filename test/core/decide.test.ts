@@ -58,6 +58,7 @@ describe('afterAttempt', () => {
     expect(record.history).toEqual([{ atEpochMs: verdict.nowEpochMs - 120, durationMs: 120, generation: 0, outcome: 'answered', detail: '503', bodyExcerpt: 'busy' }]);
     expect(after(ambiguous).history[0]).toMatchObject({ outcome: 'ambiguous', detail: 'headers timeout' });
     expect(after(unsent).history[0]).toMatchObject({ outcome: 'unsent', detail: 'connect ECONNREFUSED' });
+    expect(after({ ...answered(503), cut: 'body timeout' } as CountedOutcome).history[0]).toMatchObject({ outcome: 'answered', detail: '503, then body timeout' });
   });
 
   it('is a legal transition for any record, outcome, policy and chance', () => {

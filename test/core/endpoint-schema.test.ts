@@ -38,6 +38,8 @@ describe('endpointSchema', () => {
     ['another scheme', { url: 'ftp://example.com/' }, 'must be https, not ftp'],
     ['no url', { url: 'example.com' }, 'url: is not a URL'],
     ['credentials in the url', { url: 'https://u:p@example.com/' }, 'must not carry a user name'],
+    ['a user name alone in the url', { url: 'https://u@example.com/' }, 'must not carry a user name'],
+    ['a password alone in the url', { url: 'https://:p@example.com/' }, 'must not carry a user name or password'],
     ['a fragment', { url: 'https://example.com/#' }, 'must not carry a fragment'],
     ['a host with an empty label', { url: 'https://a..example.com/' }, 'has a host name with an empty label'],
     ['a host that begins with a dot', { url: 'https://.example.com/' }, 'has a host name with an empty label'],

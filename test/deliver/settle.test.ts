@@ -168,6 +168,12 @@ describe('a settle whose condition was lost, or whose fate is not known,', () =>
     expect(lane.claims.size).toBe(1);
   });
 
+  it.each<WriteAnswer>(['lost', 'unsure', 'failed'])('%s: where bytes were sent and no answer came, the claim stays too', async (answer) => {
+    h.http.script = () => ambiguous;
+    expect(await h.runOne(bodyOf(), {}, h.recordsBut({ write: () => Promise.resolve(answer) }))).toMatchObject({ exit: 'retain', delayS: 40 });
+    expect((await h.lane()).claims.size).toBe(1);
+  });
+
   it('after its claim has expired the message counts what happened, and goes on', async () => {
     await h.runOne(bodyOf(), {}, h.recordsBut({ write: () => Promise.resolve('unsure') }));
     h.clock.advance(34_999);

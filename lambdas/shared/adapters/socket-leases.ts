@@ -81,8 +81,8 @@ export class SocketLeases<C extends Reusable> {
   /** A slot, as soon as there is one; undefined where none came free within `waitMs`, or too many wait already. */
   async acquire(wanted: Wanted, waitMs: number): Promise<Slot<C> | undefined> {
     this.#dropStale();
-    // Not past those who wait for the same.
-    const slot = this.#waiting.length === 0 ? this.#take(wanted) : undefined;
+    // Past nobody: whoever waits has no room, and whoever makes room serves those who wait first.
+    const slot = this.#take(wanted);
     if (slot !== undefined) return slot;
     if (this.#waiting.length >= this.#ceilings.maxWaiting) return undefined;
     const { promise, resolve } = Promise.withResolvers<Slot<C> | undefined>();
@@ -92,7 +92,6 @@ export class SocketLeases<C extends Reusable> {
       this.#waiting = this.#waiting.filter((other) => other !== waiter);
       resolve(undefined);
     });
-    this.#serve();
     try {
       return await promise;
     } finally {
