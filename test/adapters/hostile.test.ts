@@ -20,7 +20,7 @@ import { startScripted } from '../../local/hostile/scripted-server.ts';
 import { ok } from '../../local/hostile/writing.ts';
 import { withStalls } from '../support/stalls.ts';
 
-const budgetsMs = { connection: 500, setup: 700, write: 600, read: 500, total: 1_500 };
+const budgetsMs = { connection: 500, setup: 700, write: 1_200, read: 500, total: 2_200 };
 const slackMs = 150;
 const original = getCACertificates('default');
 let issuer: Issuer;
