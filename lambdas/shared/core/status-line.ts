@@ -34,7 +34,7 @@ export class StatusLineReader {
       } else if (isBlank(line)) {
         // The end of an interim head: the next line is a status line again.
         this.#reading = 'line';
-      } else if (line.length >= start.length && startsLikeOne(line)) {
+      } else if (isLikeOne(line)) {
         // No header is named so. A head without its end: what follows this line may be a body, and look like a status line.
         this.#reading = 'rest';
         return left;
@@ -53,12 +53,12 @@ export class StatusLineReader {
   }
 
   #unfinished(bytes: Buffer): Buffer {
-    if (this.#reading === 'interim') {
+    if (this.#reading === 'interim' && !isLikeOne(bytes)) {
       // Only how a header line begins matters; copied, for the piece that it came in is large.
       this.#held = Buffer.from(bytes.subarray(0, start.length));
       return nothing;
     }
-    if (startsLikeOne(bytes) && bytes.length <= sockets.maxStatusLineBytes) {
+    if (this.#reading === 'line' && startsLikeOne(bytes) && bytes.length <= sockets.maxStatusLineBytes) {
       this.#held = bytes;
       return nothing;
     }
@@ -75,6 +75,11 @@ function withoutLineEnds(bytes: Buffer): Buffer {
   return at === 0 ? bytes : bytes.subarray(at);
 }
 
+function isLikeOne(bytes: Buffer): boolean {
+  return bytes.length >= start.length && startsLikeOne(bytes);
+}
+
+/** Also where less has come than would tell. */
 function startsLikeOne(bytes: Buffer): boolean {
   const begin = bytes.toString('latin1', 0, start.length);
   return begin === start.slice(0, begin.length);
