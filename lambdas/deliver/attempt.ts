@@ -1,8 +1,11 @@
 import { bodyOf } from '../shared/core/body.ts';
 import { fittedBudgets, neededMs } from '../shared/core/budgets.ts';
 import type { AttemptOutcome } from '../shared/core/outcome.ts';
+import { perObject } from '../shared/core/per-object.ts';
 import type { WaitingRecord } from '../shared/core/record.ts';
 import { signatureHeaders } from '../shared/core/sign.ts';
+import type { EndpointConfig } from '../shared/limits/endpoint-schema.ts';
+import { headersProblem } from '../shared/limits/header.ts';
 import { headers as names } from '../shared/limits/names.ts';
 import type { Endpoint } from '../shared/ports/index.ts';
 import type { Copy, DeliverDeps, Invocation } from './types.ts';
@@ -23,14 +26,16 @@ export async function attempt(deps: Pick<DeliverDeps, 'clock' | 'http' | 'limits
   const budgetsMs = fittedBudgets(config.budgetsMs, deps.limits);
   if (due.invocation.remainingMs() < neededMs(budgetsMs, deps.limits)) return { kind: 'notStarted', why: 'no-time' };
 
+  const problem = problemOf(config.headers);
+  if (problem !== undefined) return { kind: 'invalidConfiguration', detail: problem };
   const body = bodyOf(config, due.copy.message);
   if (!body.ok) return { kind: 'invalidConfiguration', detail: body.problem };
   const timestampEpochS = Math.floor(deps.clock.nowEpochMs() / 1_000);
   const signed = signatureHeaders({ signing: config.signing, secrets, bodySecret }, due.copy.message.eventId, timestampEpochS, body.bytes);
   if (!signed.ok) return { kind: 'invalidConfiguration', detail: signed.problem };
 
-  return deps.http.post({
-    url: config.url,
+  return await deps.http.post({
+    url: urlOf(config),
     body: body.bytes,
     budgetsMs,
     endpointId: config.endpointId,
@@ -48,3 +53,6 @@ export async function attempt(deps: Pick<DeliverDeps, 'clock' | 'http' | 'limits
     },
   });
 }
+
+const urlOf = perObject((config: EndpointConfig) => new URL(config.url));
+const problemOf = perObject(headersProblem);

@@ -23,7 +23,7 @@ afterEach(async () => {
 });
 
 const post = (url: string, endpointId: string) =>
-  client.post({ url, headers: {}, body: Buffer.from('{}'), budgetsMs, endpointId, version: 'V1', remainingMs: () => Infinity, freshTry: true });
+  client.post({ url: new URL(url), headers: {}, body: Buffer.from('{}'), budgetsMs, endpointId, version: 'V1', remainingMs: () => Infinity, freshTry: true });
 
 setFlagsFromString('--expose-gc');
 const collect = runInNewContext('gc') as () => void;

@@ -44,7 +44,7 @@ afterEach(async () => {
 });
 
 function post(url: string, more: Partial<HttpRequest> = {}): Promise<AttemptOutcome> {
-  return http.post({ url, headers: {}, body: Buffer.from('{"a":1}'), budgetsMs, endpointId: 'acme', version: 'V1', remainingMs: () => Infinity, freshTry: true, ...more });
+  return http.post({ url: new URL(url), headers: {}, body: Buffer.from('{"a":1}'), budgetsMs, endpointId: 'acme', version: 'V1', remainingMs: () => Infinity, freshTry: true, ...more });
 }
 
 /** An attempt's outcome in the kit's terms. */

@@ -84,7 +84,7 @@ async function outcomeOf(script: Response, budgets = budgetsMs): Promise<Attempt
   const id = `r${posts++}`;
   scripts.set(id, script);
   const outcome = await http.post({
-    url: `http://127.0.0.1:${server.port}/`, headers: { 'x-run': id }, body: Buffer.from('x'), budgetsMs: budgets,
+    url: new URL(`http://127.0.0.1:${server.port}/`), headers: { 'x-run': id }, body: Buffer.from('x'), budgetsMs: budgets,
     // Each on a socket of its own: what is left over of one is another test's subject.
     endpointId: id, version: 'V1', remainingMs: () => Infinity, freshTry: true,
   });

@@ -30,7 +30,7 @@ async function clientWith(options: Partial<HttpOptions>) {
     return /^(127\.|::1$)/.test(address) ? net.connect(port, address) : new net.Socket();
   };
   client = createUndiciHttp({ egress: loopback, nowEpochMs: () => Date.now(), dial, ...options });
-  const request = { url: `http://hooks.example.com:${port}/`, headers: {}, body: Buffer.from('{}'), endpointId: 'acme', version: 'V1', remainingMs: () => Infinity, freshTry: true };
+  const request = { url: new URL(`http://hooks.example.com:${port}/`), headers: {}, body: Buffer.from('{}'), endpointId: 'acme', version: 'V1', remainingMs: () => Infinity, freshTry: true };
   return { dialled, port, post: (more: Partial<typeof budgetsMs> = {}) => client.post({ ...request, budgetsMs: { ...budgetsMs, ...more } }) };
 }
 

@@ -46,7 +46,7 @@ const issue = (names: readonly string[], more: object = {}) =>
 async function postTo(pair: Pair, host: string) {
   // Listening on the name itself, for it may stand for ::1 first.
   server = await startHostile((socket) => socket.write(ok), { host, tls: { key: pair.private, cert: pair.cert } });
-  return http.post({ url: `https://${host}:${server.port}/`, headers: {}, body: Buffer.from('x'), budgetsMs, ...of(`${host}-${server.port}`) });
+  return http.post({ url: new URL(`https://${host}:${server.port}/`), headers: {}, body: Buffer.from('x'), budgetsMs, ...of(`${host}-${server.port}`) });
 }
 
 describe('a certificate', () => {
@@ -85,7 +85,7 @@ describe('verification', () => {
     }, { tls: { key: pair.private, cert: pair.cert } });
     const { port } = server;
     const named = createUndiciHttp({ egress: { ...defaultEgress, allow: ['127.0.0.0/8'] }, nowEpochMs: () => 0, resolve: () => Promise.resolve([{ address: '127.0.0.1' }]) });
-    const post = (host: string) => named.post({ url: `https://${host}:${port}/`, headers: {}, body: Buffer.from('x'), budgetsMs, ...of(host.replaceAll('.', '-')) });
+    const post = (host: string) => named.post({ url: new URL(`https://${host}:${port}/`), headers: {}, body: Buffer.from('x'), budgetsMs, ...of(host.replaceAll('.', '-')) });
     expect(await post('hooks.example.com')).toMatchObject({ kind: 'answered', status: 200 });
     expect(await post('elsewhere.example.com')).toMatchObject({ kind: 'unsent', phase: 'tls', cause: 'ERR_TLS_CERT_ALTNAME_INVALID' });
     expect(names).toEqual(['hooks.example.com']);
@@ -96,7 +96,7 @@ describe('verification', () => {
 
 describe('a peer that accepts and never starts TLS', () => {
   const stall = (more: object) =>
-    http.post({ url: `https://127.0.0.1:${server?.port ?? 0}/`, headers: {}, body: Buffer.from('x'), budgetsMs: { ...budgetsMs, ...more }, ...of(JSON.stringify(more)) });
+    http.post({ url: new URL(`https://127.0.0.1:${server?.port ?? 0}/`), headers: {}, body: Buffer.from('x'), budgetsMs: { ...budgetsMs, ...more }, ...of(JSON.stringify(more)) });
 
   it.each([
     ['shorter than', { connection: 100, setup: 400 }],
@@ -114,7 +114,7 @@ describe('a peer that accepts and never starts TLS', () => {
 describe('the sockets of a cold pool', () => {
   it('are set up together, and each request that had one in time says how that ended', async () => {
     server = await startHostile(() => undefined, {});
-    const post = () => http.post({ url: `https://127.0.0.1:${server?.port ?? 0}/`, headers: {}, body: Buffer.from('x'), budgetsMs, ...of('cold') });
+    const post = () => http.post({ url: new URL(`https://127.0.0.1:${server?.port ?? 0}/`), headers: {}, body: Buffer.from('x'), budgetsMs, ...of('cold') });
     const outcomes = await Promise.all(Array.from({ length: 8 }, post));
     expect(outcomes).toEqual(Array(8).fill({ kind: 'unsent', phase: 'tls', cause: 'timeout', ...timing }));
   });

@@ -97,6 +97,11 @@ describe('signatureHeaders', () => {
     expect(ofBody([scheme], 'Jefe', Buffer.from('what do ya want for nothing?'))).toEqual({ ok: true, headers: { ...idAndTime, ...expected } });
   });
 
+  it('are there under any name that a header may have', () => {
+    const signed = ofBody([{ ...acme, header: '__proto__' }], 'Jefe', Buffer.from('what do ya want for nothing?'));
+    expect(Object.entries(signed.ok ? signed.headers : {})).toContainEqual(['__proto__', 'W9zBRr9gdU5qBCQmCJV1x1oAPwidJzmDnexYuWTsOEM=']);
+  });
+
   it('of several schemes are all there, each as it is alone', () => {
     const [standard, hub256]: Signing = [{ scheme: 'standard' }, { scheme: 'hub256' }] as const;
     const headersOf = (...signing: Signing) => {

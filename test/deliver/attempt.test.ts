@@ -51,6 +51,13 @@ describe('a request', () => {
     await runBy({ config: { ...config, headers: Object.fromEntries(ours.map((name) => [name, 'theirs'])) }, ...rest });
     expect(ours.map((name) => h.http.requests[0]?.headers[name])).not.toContain('theirs');
   });
+
+  it('is none where a header of the configuration cannot be sent: that is said, without the value, and no repeat follows', async () => {
+    const { config, ...rest } = endpointOf();
+    await runBy({ config: { ...config, headers: { authorization: 'topsecret\t' } }, ...rest });
+    expect(h.http.requests).toEqual([]);
+    expect(h.record()).toMatchObject({ state: 'dead', reason: 'invalid-configuration', detail: 'header authorization: may hold visible ASCII and spaces only' });
+  });
 });
 
 describe('the line of an attempt', () => {

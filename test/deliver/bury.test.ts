@@ -187,7 +187,7 @@ describe('a change of configuration in mid-flight', () => {
     await h.runOne(bodyOf({ eventId: 'a' }));
     await h.store.put(endpointOf({ url: 'https://new.example.com/' }, 'V2'));
     expect(await h.runOne(bodyOf({ eventId: 'b' }))).toMatchObject({ exit: 'ack' });
-    expect(h.http.requests.map((r) => [r.url, `${r.endpointId}@${r.version}`])).toEqual([['https://hooks.example.com/in', 'acme@V1'], ['https://new.example.com/', 'acme@V2']]);
+    expect(h.http.requests.map((r) => [r.url.href, `${r.endpointId}@${r.version}`])).toEqual([['https://hooks.example.com/in', 'acme@V1'], ['https://new.example.com/', 'acme@V2']]);
   });
 
   it('to a smaller lane sends no more than that', async () => {

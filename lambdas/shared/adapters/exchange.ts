@@ -20,42 +20,46 @@ export type Exchanged =
 const nothing = Buffer.alloc(0);
 
 /** Sends a request on a connection. @param endsMs by the stopwatch: the end of the attempt's total budget. Never rejects. */
-export function exchange(connection: Connection, request: HttpRequest, watch: Stopwatch, endsMs: number): Promise<Exchanged> {
-  return new Exchange(connection, request, watch, endsMs).run();
+export function exchange(connection: Connection, request: HttpRequest, path: string, watch: Stopwatch, endsMs: number): Promise<Exchanged> {
+  return new Exchange(connection, request, path, watch, endsMs).run();
 }
 
 /** One request on the wire, from the first byte to a named outcome; exactly one outcome, whatever comes later. */
 class Exchange implements Dispatcher.DispatchHandler {
   readonly #connection: Connection;
   readonly #request: HttpRequest;
+  readonly #path: string;
   readonly #watch: Stopwatch;
   readonly #endsMs: number;
   readonly #statusLine = new StatusLineReader();
   readonly #result = Promise.withResolvers<Exchanged>();
   #phase: 'begin' | 'write' | 'headers' | 'body' | 'over' = 'begin';
-  #cancelLimit = () => {};
+  /** By the stopwatch: the end of the phase under way, and when the timer looks at it, no later. */
+  #limitMs = Infinity;
+  #timerMs = Infinity;
+  #cancelTimer = () => {};
   #onWire = 0;
   #bodyBytes = 0;
   #kept: Buffer[] = [];
   #redirectsTo: string | undefined;
 
-  constructor(connection: Connection, request: HttpRequest, watch: Stopwatch, endsMs: number) {
+  constructor(connection: Connection, request: HttpRequest, path: string, watch: Stopwatch, endsMs: number) {
     this.#connection = connection;
     this.#request = request;
+    this.#path = path;
     this.#watch = watch;
     this.#endsMs = endsMs;
   }
 
   run(): Promise<Exchanged> {
-    const { body, headers, url } = this.#request;
-    const { pathname, search } = new URL(url);
+    const { body, headers } = this.#request;
     this.#watch.begin('write');
     this.#limit(this.#request.budgetsMs.write);
     const options = {
       method: 'POST',
-      path: pathname + search,
+      path: this.#path,
       body,
-      headers: { ...headers, 'content-length': String(body.length), 'accept-encoding': 'identity', 'user-agent': 'Sluice/1' },
+      headers: { ...headers, 'accept-encoding': 'identity', 'user-agent': 'Sluice/1' },
     } as const;
     this.#connection.send(options, this, (chunk) => this.#received(chunk));
     return this.#result.promise;
@@ -136,10 +140,22 @@ class Exchange implements Dispatcher.DispatchHandler {
     return nothing;
   }
 
-  /** (Re)arms the one deadline: the phase's budget, cut to what is left of the total. */
+  /** Sets the one deadline anew: the phase's budget, cut to what is left of the total. */
   #limit(phaseMs: number): void {
-    this.#cancelLimit();
-    this.#cancelLimit = deadline(Math.min(phaseMs, this.#leftMs()), () => this.#fail('timeout'));
+    const nowMs = this.#watch.elapsedMs();
+    this.#limitMs = Math.min(nowMs + phaseMs, this.#endsMs);
+    // A timer that comes earlier stays: nearly every attempt is over by then, and a second timer costs as much as the first.
+    if (this.#limitMs < this.#timerMs) this.#arm(nowMs);
+  }
+
+  #arm(nowMs: number): void {
+    this.#cancelTimer();
+    this.#timerMs = this.#limitMs;
+    this.#cancelTimer = deadline(this.#limitMs - nowMs, () => {
+      const expiredMs = this.#watch.elapsedMs();
+      if (expiredMs < this.#limitMs) this.#arm(expiredMs);
+      else this.#fail('timeout');
+    });
   }
 
   #leftMs(): number {
@@ -167,15 +183,15 @@ class Exchange implements Dispatcher.DispatchHandler {
   #finish(exchanged: Exchanged): void {
     if (this.#phase === 'over') return;
     this.#phase = 'over';
-    this.#cancelLimit();
+    this.#cancelTimer();
     this.#connection.settled();
     this.#result.resolve(exchanged);
   }
 }
 
 /** Where a redirect leads, for the operator to see; it is never followed. */
-function originOf(location: string | string[] | undefined, from: string): string | undefined {
-  if (typeof location !== 'string' || !URL.canParse(location, from)) return undefined;
+function originOf(location: string | string[] | undefined, from: URL): string | undefined {
+  if (typeof location !== 'string' || !URL.canParse(location, from.href)) return undefined;
   const { protocol, host } = new URL(location, from);
   return `${protocol}//${host}`.slice(0, endpoint.maxUrlLength);
 }

@@ -1,6 +1,6 @@
 import type { AttemptOutcome } from '../core/outcome.ts';
+import { perObject } from '../core/per-object.ts';
 import { urlProblem, type EgressRules } from '../limits/egress.ts';
-import { headersProblem } from '../limits/header.ts';
 import { sockets } from '../limits/numbers.ts';
 import type { Http, HttpRequest } from '../ports/index.ts';
 import { clientSettings, Connection } from './connection.ts';
@@ -26,6 +26,15 @@ export interface SocketUse extends SocketCounts {
   readonly hosts: Readonly<Record<string, Reuse>>;
 }
 
+/** What a URL says about its requests. */
+interface Target {
+  /** With the port, unless it is the scheme's own. */
+  readonly host: string;
+  readonly path: string;
+  /** Why this stage sends nothing there. */
+  readonly problem: string | undefined;
+}
+
 export interface UndiciHttp extends Http {
   sockets(): SocketUse;
   /** Every limit that is in force, for the log at start (C1). */
@@ -43,37 +52,39 @@ export function createUndiciHttp(options: HttpOptions): UndiciHttp {
   const connect = createEgress({ ...options, rules: options.egress });
   const reuse = new HostReuse(sockets.maxHosts);
 
+  const targetOf = perObject((url: URL): Target => ({ host: url.host, path: url.pathname + url.search, problem: urlProblem(url, options.egress) }));
+
   const post = async (request: HttpRequest): Promise<AttemptOutcome> => {
-    const url = new URL(request.url);
-    const problem = configurationProblem(url, request.headers, options.egress);
-    if (problem !== undefined) return { kind: 'invalidConfiguration', detail: problem };
+    const target = targetOf(request.url);
+    // What no attempt can mend, found before there is a socket.
+    if (target.problem !== undefined) return { kind: 'invalidConfiguration', detail: `url: ${target.problem}` };
     const watch = new Stopwatch();
     watch.begin('connection');
-    const slot = await leases.acquire({ endpointId: request.endpointId, version: request.version, host: url.host }, request.budgetsMs.connection);
+    const slot = await leases.acquire({ endpointId: request.endpointId, version: request.version, host: target.host }, request.budgetsMs.connection);
     if (slot === undefined) return { kind: 'notStarted', why: 'no-socket' };
     try {
-      return await attemptOn(slot, request, url, watch);
+      return await attemptOn(slot, request, target, watch);
     } finally {
       leases.release(slot);
     }
   };
 
   /** The attempt from the moment that it has room for a socket. */
-  const attemptOn = async (slot: Slot<Connection>, request: HttpRequest, url: URL, watch: Stopwatch): Promise<AttemptOutcome> => {
+  const attemptOn = async (slot: Slot<Connection>, request: HttpRequest, { host, path }: Target, watch: Stopwatch): Promise<AttemptOutcome> => {
     const endsMs = watch.elapsedMs() + request.budgetsMs.total;
     const reused = slot.connection !== undefined;
     try {
-      slot.connection ??= await open(slot, request, url, watch, endsMs);
-      let exchanged = await exchange(slot.connection, request, watch, endsMs);
+      slot.connection ??= await open(slot, request, watch, endsMs);
+      let exchanged = await exchange(slot.connection, request, path, watch, endsMs);
       let usedAgain = reused;
       if (exchanged.kind === 'neverLeft' && reused) {
-        options.onStaleSocket?.(url.host);
+        options.onStaleSocket?.(host);
         if (!request.freshTry) return { kind: 'notStarted', why: 'stale-socket' };
         usedAgain = false;
-        slot.connection = await open(slot, request, url, watch, endsMs);
-        exchanged = await exchange(slot.connection, request, watch, endsMs);
+        slot.connection = await open(slot, request, watch, endsMs);
+        exchanged = await exchange(slot.connection, request, path, watch, endsMs);
       }
-      reuse.count(url.host, usedAgain);
+      reuse.count(host, usedAgain);
       return outcomeOf(exchanged, watch, usedAgain);
     } catch (error) {
       if (!(error instanceof SetupError)) throw error;
@@ -81,9 +92,9 @@ export function createUndiciHttp(options: HttpOptions): UndiciHttp {
     }
   };
 
-  const open = async (slot: Slot<Connection>, request: HttpRequest, url: URL, watch: Stopwatch, endsMs: number): Promise<Connection> => {
+  const open = async (slot: Slot<Connection>, request: HttpRequest, watch: Stopwatch, endsMs: number): Promise<Connection> => {
     const budgetMs = Math.min(request.budgetsMs.setup, endsMs - watch.elapsedMs());
-    return new Connection(url.origin, await connect(url, budgetMs, (phase) => watch.begin(phase), () => leases.spare(slot)));
+    return new Connection(request.url.origin, await connect(request.url, budgetMs, (phase) => watch.begin(phase), () => leases.spare(slot)));
   };
 
   return {
@@ -92,12 +103,6 @@ export function createUndiciHttp(options: HttpOptions): UndiciHttp {
     sockets: () => ({ ...leases.counts(), hosts: reuse.byHost() }),
     close: () => leases.close(),
   };
-}
-
-/** What no attempt can mend, found before there is a socket. */
-function configurationProblem(url: URL, headers: HttpRequest['headers'], egress: EgressRules): string | undefined {
-  const problem = urlProblem(url, egress);
-  return problem === undefined ? headersProblem(headers) : `url: ${problem}`;
 }
 
 function outcomeOf(exchanged: Exchanged, watch: Stopwatch, reused: boolean): AttemptOutcome {

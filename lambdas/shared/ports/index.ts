@@ -70,7 +70,8 @@ export interface Queues {
 }
 
 export interface HttpRequest {
-  readonly url: string;
+  /** The same object for every request of one configuration: what is derived from it is kept with it. */
+  readonly url: URL;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Buffer;
   readonly budgetsMs: EndpointConfig['budgetsMs'];
