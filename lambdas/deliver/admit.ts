@@ -1,7 +1,9 @@
+import { mayProbe, type Breaker, type OpenBreaker } from '../shared/core/breaker.ts';
 import { readRefusal, type Refusal } from '../shared/core/lane.ts';
 import type { Admission, AdmitAnswer, Endpoint, GiveBack, GiveBackAnswer, StoredEndpoint } from '../shared/ports/index.ts';
 import { isEnabled } from './endpoint-cache.ts';
 import { reapExpired } from './reap.ts';
+import { reportHealth } from './report-health.ts';
 import type { Copy, DeliverDeps, Invocation } from './types.ts';
 
 export type Admitted = (
@@ -12,6 +14,10 @@ export type Admitted = (
       granted: Copy[];
       /** Slots that were left after the grant. */
       avail: number;
+      /** As it was then: an open one where this is its canary. */
+      breaker: Breaker | undefined;
+      /** What refused the rest, where it was an open breaker. */
+      open: OpenBreaker | undefined;
       /** `notBeforeEpochMs` where a live claim of another worker covers the key. */
       refused: { copy: Copy; notBeforeEpochMs: number | undefined }[];
     }
@@ -31,7 +37,8 @@ export interface Held {
 /**
  * Admits and reserves: one conditional write for all `copies` (distinct keys), and one second try with what fits. The
  * lease id is the same for both, so that a repeat by the SDK is recognised as our own. With `held`, the slots of the wave
- * before are given back by the first write, or on their own where it is refused.
+ * before are given back by the first write, or on their own where it is refused. Of an open breaker whose time has come, the
+ * second try asks for one canary.
  */
 export async function admit(
   deps: DeliverDeps,
@@ -45,7 +52,10 @@ export async function admit(
   const shed = (rest: readonly Copy[]) => refused.push(...rest.map((copy) => ({ copy, notBeforeEpochMs: undefined })));
   let endpoint = cached;
   let gaveBack: GiveBackAnswer | undefined;
-  const done = (granted: Copy[], avail = 0): Admitted => ({ kind: 'admitted', endpoint, leaseId, granted, avail, refused, gaveBack });
+  let open: OpenBreaker | undefined;
+  const done = (granted: Copy[], left?: { avail: number; breaker: Breaker | undefined }): Admitted => ({
+    kind: 'admitted', endpoint, leaseId, granted, avail: left?.avail ?? 0, breaker: left?.breaker, open, refused, gaveBack,
+  });
 
   // More than the lane could ever hold need not be asked for, nor more than it had and gets back.
   const room = held === undefined ? Infinity : held.give.slots + Math.max(0, held.avail);
@@ -53,13 +63,16 @@ export async function admit(
   shed(copies.slice(wanted.length));
 
   for (let tries = 1; ; tries++) {
-    const ask = { endpointId: endpoint.config.endpointId, cfg: endpoint.version, leaseId, expiresEpochMs: invocation.leaseExpiresEpochMs, wanted };
+    const ask: Asked = {
+      endpointId: endpoint.config.endpointId, cfg: endpoint.version, leaseId, expiresEpochMs: invocation.leaseExpiresEpochMs, wanted,
+      ...(open === undefined ? {} : { canaryOf: open }),
+    };
     const taken = await (tries === 1 && held !== undefined ? exchanged(deps, held.give, ask) : admitted(deps, ask));
     const { answer } = taken;
     gaveBack ??= taken.gaveBack;
-    if (answer.kind === 'granted') return done(wanted, answer.avail);
+    if (answer.kind === 'granted') return done(wanted, answer);
     if (answer.kind !== 'refused') {
-      if (answer.kind === 'unsure') await giveUpUnsure(deps, ask);
+      if (answer.kind === 'unsure') await giveUpUnsure(deps, endpoint, ask);
       shed(wanted);
       return done([]);
     }
@@ -67,7 +80,7 @@ export async function admit(
     const why = readRefusal(answer.lane, ask, deps.clock.nowEpochMs());
     if (why.kind === 'granted') {
       shed(why.others);
-      return done(why.granted, answer.lane?.avail);
+      return done(why.granted, answer.lane);
     }
     if (why.kind === 'noLane' || why.kind === 'staleConfig') {
       const fresh = await refreshed(deps, endpoint.config.endpointId);
@@ -81,7 +94,12 @@ export async function admit(
       wanted = wanted.slice(0, fresh.config.maxInFlight);
     } else {
       refused.push(...why.live.map(({ wanted: copy, endsEpochMs }) => ({ copy, notBeforeEpochMs: endsEpochMs })));
-      wanted = await makeRoom(deps, ask.endpointId, answer.lane?.avail ?? 0, why, shed);
+      open = why.open;
+      const asksOn = open === undefined || (tries === 1 && mayProbe(open, endpoint.config.breaker, deps.clock.nowEpochMs()));
+      if (asksOn) wanted = await makeRoom(deps, ask.endpointId, answer.lane?.avail ?? 0, why, shed);
+      else wanted = [...why.free, ...why.expired.map((e) => e.wanted)];
+      // One delivery goes to see how the endpoint is.
+      if (open !== undefined) shed(wanted.splice(asksOn ? 1 : 0));
     }
     if (tries === 2 || wanted.length === 0) {
       shed(wanted);
@@ -99,6 +117,8 @@ async function refreshed(deps: DeliverDeps, endpointId: string): Promise<StoredE
     return 'unread';
   }
 }
+
+type Asked = Admission & { readonly wanted: Copy[] };
 
 interface Taken {
   readonly answer: AdmitAnswer;
@@ -146,7 +166,9 @@ async function makeRoom(
 }
 
 /** A write whose fate is not known is taken back; if even that fails, the lease's expiry heals the lane. */
-async function giveUpUnsure(deps: DeliverDeps, { endpointId, leaseId, expiresEpochMs, wanted }: Admission): Promise<void> {
+async function giveUpUnsure(deps: DeliverDeps, endpoint: Endpoint, ask: Admission): Promise<void> {
+  const { endpointId, leaseId, expiresEpochMs, wanted, canaryOf } = ask;
   const release = wanted.map((w) => w.claimKey);
   await deps.lanes.giveBack({ endpointId, leaseId, expiresEpochMs, slots: wanted.length, release, keep: [], successes: 0, failures: 0 });
+  if (canaryOf !== undefined) await reportHealth(deps, endpoint, { leaseId, breaker: { ...canaryOf, canary: { leaseId, expiresEpochMs } } }, []);
 }

@@ -1,11 +1,13 @@
 import { deliver as limits } from '../shared/limits/numbers.ts';
+import type { OpenBreaker } from '../shared/core/breaker.ts';
 import type { GiveBack, GiveBackAnswer, StoredEndpoint } from '../shared/ports/index.ts';
 import { admit, type Admitted, type Held } from './admit.ts';
 import { buryUnclaimed } from './bury.ts';
 import { deliverOne, type Settled } from './deliver-one.ts';
 import { isEnabled } from './endpoint-cache.ts';
 import { exitOfRepeat, splitRepeats } from './repeats.ts';
-import { putBack, putBackPastClaim } from './retain.ts';
+import { reportHealth } from './report-health.ts';
+import { putBack, putBackPastBreaker, putBackPastClaim } from './retain.ts';
 import type { Copy, DeliverDeps, Exit, Invocation } from './types.ts';
 
 type Exits = Map<string, Exit>;
@@ -27,6 +29,7 @@ export async function deliverGroup(deps: DeliverDeps, copies: readonly Copy[], i
   let endpoint = await deps.endpoints.get(copies[0]?.message.endpointId ?? '');
   let left: readonly Copy[] = firsts;
   let wave: Wave | undefined;
+  let open: OpenBreaker | undefined;
   const close = async (closing: Wave, answer: GiveBackAnswer | undefined) => {
     for (const [copy, s] of await closed(deps, closing, answer ?? (await deps.lanes.giveBack(closing.give)), invocation)) settled.set(copy, s);
   };
@@ -42,6 +45,7 @@ export async function deliverGroup(deps: DeliverDeps, copies: readonly Copy[], i
     if (wave !== undefined) await close(wave, admission.gaveBack);
     wave = undefined;
     endpoint = admission.endpoint;
+    open = admission.kind === 'admitted' ? admission.open : undefined;
     if (admission.kind === 'unavailable') continue;
     [wave] = await Promise.all([deliverGranted(deps, admission, invocation), waitForOthers(deps, admission, invocation, exits)]);
     left = admission.refused.filter((r) => r.notBeforeEpochMs === undefined).map((r) => r.copy);
@@ -53,7 +57,7 @@ export async function deliverGroup(deps: DeliverDeps, copies: readonly Copy[], i
   if (wave !== undefined) await close(wave, undefined);
   for (const [copy, { exit }] of settled) exits.set(copy.received.messageId, exit);
   await Promise.all([
-    shed(deps, endpoint, left, invocation, exits),
+    shed(deps, endpoint, { left, open }, invocation, exits),
     ...repeats.map(async (copy) => exits.set(copy.received.messageId, await exitOfRepeat(deps, copy, settled, invocation))),
   ]);
   return exits;
@@ -78,24 +82,25 @@ async function waitForOthers(
 async function shed(
   deps: DeliverDeps,
   endpoint: StoredEndpoint | undefined,
-  copies: readonly Copy[],
+  { left: copies, open }: { left: readonly Copy[]; open: OpenBreaker | undefined },
   invocation: Invocation,
   exits: Exits,
 ): Promise<void> {
   if (copies.length === 0 || endpoint?.config === undefined) return;
-  deps.telemetry.event('shed', { endpointId: endpoint.config.endpointId, copies: copies.length });
+  deps.telemetry.event(open === undefined ? 'shed' : 'breaker-open', { endpointId: endpoint.config.endpointId, copies: copies.length });
   const oldestEpochMs = deps.clock.nowEpochMs() - endpoint.config.retry.maxAgeS * 1_000;
   const old = copies.filter((copy) => copy.received.sentEpochMs < oldestEpochMs);
   const young = copies.filter((copy) => !old.includes(copy));
   const expired = old.length === 0 ? new Map<string, Exit>() : await buryUnclaimed(deps, old, endpoint, invocation);
   for (const [id, exit] of expired) exits.set(id, exit);
-  await Promise.all(young.map(async (copy) => exits.set(copy.received.messageId, await putBack(deps, copy.received))));
+  const wait = ({ received }: Copy) => (open === undefined ? putBack(deps, received) : putBackPastBreaker(deps, received, open, invocation));
+  await Promise.all(young.map(async (copy) => exits.set(copy.received.messageId, await wait(copy))));
 }
 
 /** The granted deliveries: one strongly consistent read, then each on its own. */
 async function deliverGranted(
   deps: DeliverDeps,
-  { endpoint, leaseId, granted, avail }: Extract<Admitted, { kind: 'admitted' }>,
+  { endpoint, leaseId, granted, avail, breaker }: Extract<Admitted, { kind: 'admitted' }>,
   invocation: Invocation,
 ): Promise<Wave | undefined> {
   if (granted.length === 0) return undefined;
@@ -111,6 +116,8 @@ async function deliverGranted(
     ),
   );
   const results = [...settled.values()];
+  // Before the slots are given back, or the next wave would be admitted by what this one has found out already.
+  await reportHealth(deps, endpoint, { leaseId, breaker }, results.flatMap((s) => s.health ?? []));
   const give: GiveBack = {
     endpointId: endpoint.config.endpointId,
     leaseId,

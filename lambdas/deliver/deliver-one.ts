@@ -1,3 +1,4 @@
+import { healthOf, type Health } from '../shared/core/breaker.ts';
 import { afterAttempt, dead, reasonToGiveUp, renewed, type CountedOutcome } from '../shared/core/decide.ts';
 import type { Timing } from '../shared/core/outcome.ts';
 import { assertTransition, type DeliveryRecord, type WaitingRecord } from '../shared/core/record.ts';
@@ -15,6 +16,8 @@ export interface Settled {
   /** The record as this delivery left it, where it is known. */
   readonly record?: DeliveryRecord;
   readonly verdict?: 'success' | 'failure';
+  /** What its attempt says about the endpoint, if one was made. */
+  readonly health?: Health;
 }
 
 /** One delivery whose claim is ours, from the record that was read under it. */
@@ -115,7 +118,7 @@ async function send(deps: DeliverDeps, claimed: Claimed, waiting: WaitingRecord)
   });
   const sent = outcome.kind === 'answered' || outcome.kind === 'ambiguous';
   const settled = await settle(deps, claimed, settledAs, !sent);
-  return { ...settled, verdict: settledAs.state === 'delivered' ? 'success' : 'failure' };
+  return { ...settled, verdict: settledAs.state === 'delivered' ? 'success' : 'failure', health: healthOf(outcome) };
 }
 
 /** Writes the verdict, then takes the message to where the verdict says. */

@@ -1,5 +1,6 @@
 import { putBack as limits } from '../shared/limits/numbers.ts';
 import { putBackS, visibilityUntilS } from '../shared/core/put-back.ts';
+import type { OpenBreaker } from '../shared/core/breaker.ts';
 import type { ReceivedMessage } from '../shared/ports/index.ts';
 import type { DeliverDeps, Exit, Invocation } from './types.ts';
 
@@ -17,6 +18,24 @@ export async function putBackUntil(
   invocation: Pick<Invocation, 'startedEpochMs'>,
 ): Promise<Exit> {
   await deps.queues.delay(received, visibilityUntilS(dueEpochMs, invocation.startedEpochMs, deps.clock.nowEpochMs()));
+  return { kind: 'retain' };
+}
+
+/**
+ * Puts a message back until an open breaker may be tried again: spread out, and for longer with each receive, for a dead endpoint
+ * may stay dead for days.
+ */
+export async function putBackPastBreaker(
+  deps: DeliverDeps,
+  received: ReceivedMessage,
+  { untilEpochMs }: OpenBreaker,
+  invocation: Pick<Invocation, 'startedEpochMs'>,
+): Promise<Exit> {
+  const nowEpochMs = deps.clock.nowEpochMs();
+  const spreadMs = Math.max(limits.openSpreadMinS * 1_000, limits.openSpread * (untilEpochMs - nowEpochMs));
+  const dueEpochMs = untilEpochMs + deps.random.number() * spreadMs;
+  const backoffS = putBackS(received.receiveCount, deps.random.number());
+  await deps.queues.delay(received, Math.max(backoffS, visibilityUntilS(dueEpochMs, invocation.startedEpochMs, nowEpochMs)));
   return { kind: 'retain' };
 }
 

@@ -66,7 +66,7 @@ describe('endpoint', () => {
     [['--url', 'https://example.test/', '--set', 'headers={"Webhook-Id":"x"}'], /headers.*reserved/],
     [['--url', 'https://example.test/', '--set', 'headers={"x-a":"a\\r\\nb"}'], /headers.x-a: may hold visible ASCII/],
     [['--url', 'https://example.test/', '--set', 'maxPerSecond=5'], /maxPerSecond: only null is supported in this version/],
-    [['--url', 'https://example.test/', '--set', 'breaker.openS=1'], /breaker: is not supported in this version/],
+    [['--url', 'https://example.test/', '--set', 'breaker.openS=1'], /breaker.openS: .*5.*\(got 1\)/],
     [['--url', 'https://example.test/', '--set', 'onAmbiguous=reconcile'], /onAmbiguous: only "retry" is supported in this version/],
     [['--url', 'https://example.test/', '--set', 'budgetsMs.read=19000'], /setup 3000.*19000/],
     [['--url', 'https://example.test/', '--secret', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'], /--secret: give @FILE or -/],

@@ -21,6 +21,7 @@ describe('endpointSchema', () => {
       adaptiveRead: null,
       retry: { baseS: 5, factor: 4, capS: 86_400, attempts: 12, maxAgeS: 259_200, jitter: 'full' },
       onRejected: 'deadLetter', onAmbiguous: 'retry',
+      breaker: { windowS: 60, minAttempts: 20, failureRatio: 0.5, connectFailures: 5, slowP95Ms: null, openS: 30, maxOpenS: 900 },
     });
   });
 
@@ -56,6 +57,11 @@ describe('endpointSchema', () => {
     ['a rate', { maxPerSecond: 5 }, 'maxPerSecond: only null is supported'],
     ['adaptive reads', { adaptiveRead: {} }, 'adaptiveRead: only null is supported'],
     ['reconciliation', { onAmbiguous: 'reconcile' }, 'onAmbiguous: only "retry"'],
+    ['a breaker of latency', { breaker: { slowP95Ms: 3_000 } }, 'breaker.slowP95Ms: only null is supported'],
+    ['a breaker that never opens', { breaker: { failureRatio: 1.1 } }, 'breaker.failureRatio: '],
+    ['a breaker that opens at once', { breaker: { connectFailures: 0 } }, 'breaker.connectFailures: '],
+    ['a breaker that stays open for less than at first', { breaker: { openS: 60, maxOpenS: 30 } }, 'breaker.maxOpenS: must be at least openS (got 30)'],
+    ['an unknown key of the breaker', { breaker: { threshold: 5 } }, 'breaker.threshold: unknown key (got 5)'],
     ['a lane of none', { maxInFlight: 0 }, 'maxInFlight: '],
     ['a lane of 33', { maxInFlight: 33 }, 'maxInFlight: '],
     ['half a slot', { maxInFlight: 1.5 }, 'maxInFlight: '],

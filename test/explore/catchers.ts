@@ -8,8 +8,10 @@ export interface Catcher extends Clause {
   readonly seed: number;
 }
 
-const taking = 'endpoints: cfg = ? AND avail >= ? AND attribute_not_exists(claims.?) AND attribute_not_exists(leases.?)';
-const exchanging = 'endpoints: leases.?[0] = ? AND cfg = ? AND avail >= ? AND attribute_not_exists(claims.?)';
+const taking = 'endpoints: cfg = ? AND avail >= ? AND attribute_not_exists(claims.?) AND attribute_not_exists(open) AND attribute_not_exists(leases.?)';
+const probing = 'endpoints: cfg = ? AND avail >= ? AND attribute_not_exists(claims.?) AND open = ? AND attribute_not_exists(leases.?)';
+const firstReport = 'endpoints: attribute_not_exists(tally) AND attribute_not_exists(open)';
+const exchanging = 'endpoints: leases.?[0] = ? AND cfg = ? AND avail >= ? AND attribute_not_exists(claims.?) AND attribute_not_exists(open)';
 const returning = 'endpoints: leases.?[0] = ?';
 const sameRecord = 'deliveries: generation = ? AND attempt = ? AND state = ?';
 const noEndpoint = 'endpoints: attribute_not_exists(pk) OR (cfg = ? AND attribute_not_exists(claims.?))';
@@ -23,6 +25,17 @@ export const catchers: readonly Catcher[] = [
   of(taking, 'avail >= ?', 'shrinking', 'admit: no more in flight than the lane allows'),
   of(taking, 'attribute_not_exists(claims.?)', 'wide', 'admit: one owner of a delivery at a time'),
   of(taking, 'attribute_not_exists(leases.?)', 'wide', 'admit: a repeat that comes late takes no slots twice'),
+  of(taking, 'attribute_not_exists(open)', 'half-open', 'admit: nothing passes an open breaker'),
+  of(probing, 'cfg = ?', 'half-open-narrow', 'canary: nothing is sent by a configuration that was replaced'),
+  of(probing, 'avail >= ?', 'half-open-narrow', 'canary: no more in flight than the lane allows'),
+  of(probing, 'attribute_not_exists(claims.?)', 'half-open', 'canary: one owner of a delivery at a time'),
+  of(probing, 'open = ?', 'half-open', 'canary: one at a time'),
+  of(probing, 'attribute_not_exists(leases.?)', 'half-open', 'canary: a repeat that comes late takes no slots twice'),
+  of(firstReport, 'attribute_not_exists(tally)', 'failing', 'a first report: there is no other'),
+  of(firstReport, 'attribute_not_exists(open)', 'failing', 'a first report: the breaker has not opened meanwhile'),
+  of('endpoints: tally = ?', 'tally = ?', 'failing', 'a report: on what it was counted from'),
+  of('endpoints: open = ?', 'open = ?', 'half-open', 'a canary\'s verdict: while it is the canary'),
+  of(exchanging, 'attribute_not_exists(open)', 'failing-wave', 'exchange: nothing passes an open breaker'),
   of(exchanging, 'cfg = ?', 'shrinking', 'exchange: nothing is sent by a configuration that was replaced'),
   of(exchanging, 'avail >= ?', 'waves', 'exchange: no more in flight than the lane allows'),
   of(exchanging, 'attribute_not_exists(claims.?)', 'shrinking', 'exchange: one owner of a delivery at a time'),

@@ -3,6 +3,7 @@
  * twice, a process that dies, a write that fails, is lost or comes late. Breadth first, so that a trace is a shortest one.
  */
 import { marshall } from '@aws-sdk/util-dynamodb';
+import { firstRound } from '../../lambdas/shared/core/breaker.ts';
 import { recordKeyOf } from '../../lambdas/shared/core/keys.ts';
 import type { JsonObject } from '../../local/emulator.ts';
 import { clausesOf, withoutClause, type Clause } from './clauses.ts';
@@ -17,8 +18,9 @@ interface Worker {
   readonly node: number;
   /** Messages that it was given, by index. */
   readonly took: readonly number[];
-  /** Version of the configuration under which its last admission was granted. */
+  /** Version of the configuration under which its last admission was granted, and the breaker's round. */
   readonly admitted: string;
+  readonly round: number;
 }
 
 interface State {
@@ -101,7 +103,7 @@ function traceOf(from: readonly [number, string][], at: number, last: string): s
 
 /** Two workers are alike: which of them is the first makes no other state. */
 function keyOf(state: State): string {
-  const workers = state.workers.map((w) => (w === undefined ? '' : `${w.node}:${w.admitted}`)).sort();
+  const workers = state.workers.map((w) => (w === undefined ? '' : `${w.node}:${w.admitted}:${w.round}`)).sort();
   const { items, late, queue, dlq, copied, epoch, started, crashes, failures, done, posts, verdicts } = state;
   const posted = posts.map((p) => `${p.recordKey}${p.leaseId}${p.generation}${p.outcome}`).sort();
   const judged = verdicts.map((v) => `${v.recordKey}${v.leaseId}${v.kind}`).sort();
@@ -168,13 +170,13 @@ class Search {
   async #receive(state: State, i: number, batch: readonly number[]): Promise<Move> {
     const received = batch.map((m) => this.#world.message(m));
     const node = await this.#world.programs.begin({ ordinal: state.started + 1, epoch: state.epoch, received });
-    const worker: Worker = { node: node.id, took: batch, admitted: '' };
+    const worker: Worker = { node: node.id, took: batch, admitted: '', round: 0 };
     return { label: `W${state.started + 1} receives ${batch.map((m) => this.#world.names[m]).join(' and ')}`, problems: [], to: { ...withWorker(state, i, worker), started: state.started + 1 } };
   }
 
   async #command(state: State, i: number, name: string): Promise<Move> {
     const node = await this.#world.programs.begin({ ordinal: 0, epoch: state.epoch, received: [], command: name });
-    return { label: `operator begins: ${name}`, problems: [], to: { ...withWorker(state, i, { node: node.id, took: [], admitted: '' }), done: [...state.done, name].sort() } };
+    return { label: `operator begins: ${name}`, problems: [], to: { ...withWorker(state, i, { node: node.id, took: [], admitted: '', round: 0 }), done: [...state.done, name].sort() } };
   }
 
   async #work(state: State, i: number, worker: Worker): Promise<Move[]> {
@@ -245,7 +247,7 @@ class Search {
     const { problems, leaseId, generation } = checkPost(
       {
         lane: laneIn(items, this.#laneKey(endpointId)), record: recordIn(items, this.#recordKey(recordKey)), claimKey, recordKey,
-        sender: `L${ordinal}-`, version, admittedVersion: worker.admitted,
+        sender: `L${ordinal}-`, version, admittedVersion: worker.admitted, admittedRound: worker.round,
         attempt: Number(attempt), saysDuplicate: duplicate === 'true', nowEpochMs: nowAt(state.epoch),
       },
       state.posts, state.verdicts,
@@ -266,7 +268,7 @@ class Search {
     const worker = i === undefined ? undefined : state.workers[i];
     if (worker !== undefined && i !== undefined && items !== state.items && (call.label === 'admit' || call.label === 'exchange')) {
       const lane = laneIn(this.#items[items] as Items, this.#laneKey(this.#world.endpointId));
-      to = withWorker(to, i, { ...worker, admitted: lane?.cfg ?? '' });
+      to = withWorker(to, i, { ...worker, admitted: lane?.cfg ?? '', round: lane?.breaker?.round ?? firstRound });
     }
     const note = answer.kind === 'error' ? ' is refused' : '';
     if (worker !== undefined && call.kind === 'write' && answer.kind === 'ok' && this.#world.programs.start(worker.node).command !== undefined) {

@@ -3,6 +3,7 @@ import { unmarshall } from '@aws-sdk/util-dynamodb';
 import type { AttributeValue } from '@aws-sdk/client-dynamodb';
 import { toLane } from '../../lambdas/shared/adapters/dynamodb-lane-item.ts';
 import { toRecord } from '../../lambdas/shared/adapters/dynamodb-record-item.ts';
+import { firstRound, type Breaker } from '../../lambdas/shared/core/breaker.ts';
 import type { Lane } from '../../lambdas/shared/core/lane.ts';
 import { assertTransition, type DeliveryRecord } from '../../lambdas/shared/core/record.ts';
 import type { Item } from '../../local/types/dynalite.d.ts';
@@ -74,7 +75,18 @@ function checkLane(before: Lane | undefined, lane: Lane): string[] {
     const now = lane.claims.get(key);
     if (now !== undefined && now.leaseId !== claim.leaseId) problems.push(`claim ${key} went from lease ${claim.leaseId} to ${now.leaseId} without being free`);
   }
-  return problems;
+  return [...problems, ...checkBreaker(before?.breaker, lane.breaker)];
+}
+
+function checkBreaker(before: Breaker | undefined, after: Breaker | undefined): string[] {
+  if (after === undefined) return before === undefined ? [] : ['the breaker was forgotten'];
+  const rounds = after.round - (before?.round ?? firstRound);
+  if (rounds !== 0 && rounds !== 1) return [`the breaker went from round ${before?.round ?? firstRound} to ${after.round}`];
+  const was = before?.state ?? 'closed';
+  if (rounds === 0 && was !== after.state) return [`the breaker went from ${was} to ${after.state} within a round`];
+  if (after.state === 'open') return [];
+  if (before?.state === 'open') return after.by === before.canary?.leaseId ? [] : ['the breaker was closed by another than its canary'];
+  return before !== undefined && after.sinceEpochMs === before.sinceEpochMs && after.attempts < before.attempts ? ['a report was forgotten'] : [];
 }
 
 function checkRecord(before: DeliveryRecord | undefined, after: DeliveryRecord, items: Items, copied: readonly string[]): Written {
@@ -120,6 +132,8 @@ export interface PostContext {
   /** Version of the configuration that it sends by, and the one that its admission found. */
   readonly version: string;
   readonly admittedVersion: string;
+  /** The breaker's round, as its admission found it. */
+  readonly admittedRound: number;
   readonly attempt: number;
   readonly saysDuplicate: boolean;
   readonly nowEpochMs: number;
@@ -136,6 +150,9 @@ export function checkPost(at: PostContext, posts: readonly Post[], verdicts: rea
   if (record?.state === 'waiting' && record.dueEpochMs > at.nowEpochMs) problems.push('POST before it was due');
   if (at.attempt !== (record?.attempt ?? 0) + 1) problems.push(`POST as attempt ${at.attempt} on a record with ${record?.attempt ?? 0}`);
   if (at.saysDuplicate !== (record?.ambiguous ?? 0) > 0) problems.push('the mark of a possible duplicate is wrong');
+  const breaker = lane?.breaker;
+  // What was admitted before it opened may still be sent.
+  if (breaker?.state === 'open' && breaker.round === at.admittedRound && breaker.canary?.leaseId !== leaseId) problems.push('POST past an open breaker, not as its canary');
   if (at.version !== at.admittedVersion) problems.push(`POST by configuration ${at.version}, admitted under ${at.admittedVersion}`);
   for (const post of posts.filter((p) => p.recordKey === at.recordKey)) {
     const verdict = verdicts.find((v) => v.recordKey === at.recordKey && v.leaseId === post.leaseId);

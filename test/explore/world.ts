@@ -15,9 +15,10 @@ export type NamedOutcome = HttpOutcome & { readonly name: string };
 /** What the consumer may do with a request. */
 export const outcomes = {
   ok: { name: 'ok', kind: 'answered', status: 200, bodyExcerpt: '', ...timed(0) },
-  busy: { name: '503', kind: 'answered', status: 503, bodyExcerpt: '', ...timed(0) },
+  /** Neither this nor the silence below says anything about the endpoint: the worlds of claims have no breaker. */
+  busy: { name: '429', kind: 'answered', status: 429, bodyExcerpt: '', ...timed(0) },
   rejected: { name: '422', kind: 'answered', status: 422, bodyExcerpt: '', ...timed(0) },
-  ambiguous: { name: 'no answer', kind: 'ambiguous', phase: 'headers', cause: 'timeout', ...timed(0) },
+  ambiguous: { name: 'no answer on an old socket', kind: 'ambiguous', phase: 'headers', cause: 'ECONNRESET', ...timed(0), reused: true },
   unsent: { name: 'no connection', kind: 'unsent', phase: 'connect', cause: 'ECONNREFUSED', ...timed(0) },
 } as const satisfies Record<string, NamedOutcome>;
 

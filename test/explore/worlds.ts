@@ -1,13 +1,15 @@
 /** The worlds that are explored whole. Each is as small as it can be and still lets its clauses fail. */
 import { dead } from '../../lambdas/shared/core/decide.ts';
+import type { DynamoDBClient } from '@aws-sdk/client-dynamodb';
+import { createDynamoDbLanes } from '../../lambdas/shared/adapters/dynamodb-lanes.ts';
 import { createDynamoDbRecords } from '../../lambdas/shared/adapters/dynamodb-records.ts';
 import { syntheticKeyOf } from '../../lambdas/shared/core/keys.ts';
-import { deliveredOf, endpointOf, waitingOf } from '../support/builders.ts';
+import { deliveredOf, endpointOf, t0EpochMs, waitingOf } from '../support/builders.ts';
 import { tables } from './program.ts';
 import { copyName } from './rules.ts';
 import { outcomes, World, type WorldSpec } from './world.ts';
 
-const { ok, busy, ambiguous, rejected } = outcomes;
+const { ok, busy, ambiguous, rejected, unsent } = outcomes;
 const retry = { baseS: 1, factor: 1, attempts: 12 };
 const endpoint = (maxInFlight = 1, more: Readonly<Record<string, unknown>> = {}, version = 'V1') => endpointOf({ maxInFlight, retry, ...more }, version);
 const probe = { name: 'probe', eventId: 'probe' };
@@ -82,6 +84,45 @@ const specs: readonly WorldSpec[] = [
     commands: { 'put a lane of two': (registry) => registry.put(endpoint(2, {}, 'V2')), remove: (registry) => registry.remove('acme') },
     outcomes: [ok],
     limits: { receives: 2, crashes: 0, failures: 0, epochs: 0 },
+  },
+  {
+    name: 'failing',
+    about: 'three events to an endpoint that cannot be connected to: two reports open its breaker',
+    endpoint: endpoint(3, { breaker: { connectFailures: 2 } }),
+    messages: ['a', 'b', 'c'].map((name) => ({ name, eventId: name })),
+    outcomes: [ok, unsent],
+    fails: ['moveBreaker'],
+    limits: { receives: 3, crashes: 0, failures: 1, epochs: 0 },
+  },
+  {
+    name: 'failing-wave',
+    about: 'a batch in waves, while another worker finds out that the endpoint cannot be connected to',
+    endpoint: endpoint(2, { breaker: { connectFailures: 1 } }),
+    messages: ['a', 'b', 'c'].map((name) => ({ name, eventId: name })),
+    batches: [['a', 'b'], ['c']],
+    outcomes: [ok, unsent],
+    limits: { receives: 2, crashes: 0, failures: 0, epochs: 0 },
+  },
+  {
+    name: 'half-open',
+    about: 'a breaker whose time has come: two workers at once may be its canary',
+    endpoint: endpoint(2),
+    messages: [{ name: 'a', eventId: 'a' }, { name: 'b', eventId: 'b' }],
+    prepare: opened,
+    outcomes: [ok, ambiguous],
+    fails: ['admit', 'moveBreaker'],
+    diesIn: ['admit'],
+    limits: { receives: 3, crashes: 1, failures: 1, epochs: 1 },
+  },
+  {
+    name: 'half-open-narrow',
+    about: 'the same with a lane of one, while an operator writes the endpoint',
+    endpoint: endpoint(1),
+    messages: [{ name: 'a', eventId: 'a' }, { name: 'b', eventId: 'b' }],
+    prepare: opened,
+    commands: { put: (registry) => registry.put(endpoint(1, {}, 'V2')) },
+    outcomes: [ok, unsent, ambiguous],
+    limits: { receives: 2, crashes: 1, failures: 0, epochs: 1 },
   },
   {
     name: 'operators',
@@ -179,6 +220,11 @@ const specs: readonly WorldSpec[] = [
     limits: { receives: 3, crashes: 1, failures: 1, epochs: 1 },
   },
 ];
+
+/** An open breaker that may be tried at once. */
+async function opened(_world: World, db: DynamoDBClient): Promise<void> {
+  await createDynamoDbLanes(db, tables).moveBreaker('acme', undefined, { state: 'open', round: 1, untilEpochMs: t0EpochMs, trips: 1, canary: undefined });
+}
 
 function malformed(world: World) {
   const recordKey = syntheticKeyOf(world.endpointId, 'malformed', world.message(0).body);

@@ -3,6 +3,7 @@
  * DynamoDB, so that a flow that is tested on it is tested on rules that hold.
  */
 import { isDeepStrictEqual } from 'node:util';
+import type { Breaker } from '../../lambdas/shared/core/breaker.ts';
 import { claimEndsEpochMs, removedCfg, type Claim, type Lane, type Lease } from '../../lambdas/shared/core/lane.ts';
 import { stateName, type DeliveryRecord } from '../../lambdas/shared/core/record.ts';
 import type { Admission, Endpoint, Endpoints, GiveBack, LaneGuard, Lanes, Records, StoredEndpoint, WriteAnswer } from '../../lambdas/shared/ports/index.ts';
@@ -14,6 +15,7 @@ interface MutableLane {
   leases: Map<string, Lease>;
   claims: Map<string, Claim>;
   failures: number;
+  breaker: Breaker | undefined;
 }
 
 export class FakeStore {
@@ -24,7 +26,7 @@ export class FakeStore {
   /** As Registry.put: slots in flight stay counted. */
   put(endpoint: Endpoint): Promise<void> {
     const { endpointId, maxInFlight } = endpoint.config;
-    const lane = this.#lanes.get(endpointId) ?? { slots: 0, avail: 0, cfg: '', leases: new Map(), claims: new Map(), failures: 0 };
+    const lane = this.#lanes.get(endpointId) ?? { slots: 0, avail: 0, cfg: '', leases: new Map(), claims: new Map(), failures: 0, breaker: undefined };
     lane.avail += maxInFlight - lane.slots;
     lane.slots = maxInFlight;
     lane.cfg = endpoint.version;
@@ -67,7 +69,7 @@ export class FakeStore {
       const lane = this.#lanes.get(ask.endpointId);
       if (lane === undefined || !isFree(lane, ask, 0)) return Promise.resolve({ kind: 'refused', lane: snapshot(lane) });
       take(lane, ask);
-      return Promise.resolve({ kind: 'granted', avail: lane.avail });
+      return Promise.resolve({ kind: 'granted', avail: lane.avail, breaker: lane.breaker });
     },
 
     exchange: (give, ask) => {
@@ -75,7 +77,7 @@ export class FakeStore {
       if (lane === undefined || !isHeld(lane, give) || !isFree(lane, ask, give.slots)) return Promise.resolve({ kind: 'refused', lane: snapshot(lane) });
       putDown(lane, give);
       take(lane, ask);
-      return Promise.resolve({ kind: 'granted', avail: lane.avail });
+      return Promise.resolve({ kind: 'granted', avail: lane.avail, breaker: lane.breaker });
     },
 
     giveBack: (give) => {
@@ -106,6 +108,13 @@ export class FakeStore {
       lane.claims.delete(reap.claimKey);
       if (ambiguous !== undefined) this.seed(ambiguous.to);
       return Promise.resolve('reaped');
+    },
+
+    moveBreaker: (endpointId, from, to) => {
+      const lane = this.#lanes.get(endpointId);
+      if (lane === undefined || !isDeepStrictEqual(lane.breaker, from)) return Promise.resolve({ kind: 'lost', lane: snapshot(lane) });
+      lane.breaker = to;
+      return Promise.resolve({ kind: 'moved' });
     },
   };
 
@@ -169,12 +178,14 @@ function putDown(lane: MutableLane, give: GiveBack): void {
 /** `returning`: slots that the same write gives back. */
 function isFree(lane: MutableLane, ask: Admission, returning: number): boolean {
   const roomy = lane.avail >= ask.wanted.length - returning;
-  return lane.cfg === ask.cfg && roomy && !lane.leases.has(ask.leaseId) && !ask.wanted.some((w) => lane.claims.has(w.claimKey));
+  const passes = ask.canaryOf === undefined ? lane.breaker?.state !== 'open' : isDeepStrictEqual(lane.breaker, ask.canaryOf);
+  return lane.cfg === ask.cfg && roomy && passes && !lane.leases.has(ask.leaseId) && !ask.wanted.some((w) => lane.claims.has(w.claimKey));
 }
 
 function take(lane: MutableLane, ask: Admission): void {
   lane.avail -= ask.wanted.length;
   lane.leases.set(ask.leaseId, { slots: ask.wanted.length, expiresEpochMs: ask.expiresEpochMs });
+  if (ask.canaryOf !== undefined) lane.breaker = { ...ask.canaryOf, canary: { leaseId: ask.leaseId, expiresEpochMs: ask.expiresEpochMs } };
   for (const { claimKey, shortHash } of ask.wanted) lane.claims.set(claimKey, { leaseId: ask.leaseId, shortHash });
 }
 

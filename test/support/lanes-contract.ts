@@ -1,13 +1,18 @@
 /** What every implementation of the port Lanes must do. */
 import { beforeEach, describe, expect, it } from 'vitest';
+import type { Breaker, ClosedBreaker, OpenBreaker } from '../../lambdas/shared/core/breaker.ts';
 import { afterReap } from '../../lambdas/shared/core/decide.ts';
 import { removedCfg } from '../../lambdas/shared/core/lane.ts';
 import type { DeliveryRecord, WaitingRecord } from '../../lambdas/shared/core/record.ts';
-import type { ReapClaim } from '../../lambdas/shared/ports/index.ts';
+import type { Admission, ReapClaim } from '../../lambdas/shared/ports/index.ts';
 import { deadOf, deliveredOf, t0EpochMs, waitingOf } from './builders.ts';
 import { expiresEpochMs, LaneSubject, type World } from './world.ts';
 
 const l1 = (slots: number, ends = expiresEpochMs) => ['l1', { slots, expiresEpochMs: ends }] as const;
+
+const tally: ClosedBreaker = { state: 'closed', round: 0, sinceEpochMs: t0EpochMs, attempts: 3, failures: 1, connectFailures: 1, by: 'l0' };
+const open: OpenBreaker = { state: 'open', round: 1, untilEpochMs: t0EpochMs, trips: 1, canary: undefined };
+const canary = { leaseId: 'l1', expiresEpochMs };
 
 export function describeLanes(world: () => World): void {
   let lane: LaneSubject;
@@ -210,6 +215,91 @@ export function describeLanes(world: () => World): void {
       await world().lanes.reapLease(lane.endpointId, 'l1', l1(1)[1]);
       await world().lanes.reapLease(lane.endpointId, 'l9', l1(2)[1]);
       expect([...(await lane.lane()).leases]).toEqual([l1(2)]);
+    });
+  });
+
+  describe('moveBreaker', () => {
+    const move = (from: Breaker | undefined, to: Breaker) => world().lanes.moveBreaker(lane.endpointId, from, to);
+
+    it.each<[string, Breaker | undefined, Breaker]>([
+      ['from nothing to a tally', undefined, tally],
+      ['from nothing to open', undefined, open],
+      ['from a tally to another', tally, { ...tally, failures: 2 }],
+      ['from a tally to open', tally, open],
+      ['from open to open', open, { ...open, round: 2, trips: 2 }],
+      ['from open with a canary to a tally', { ...open, canary }, { ...tally, round: 2 }],
+      ['from open with a canary to open without', { ...open, canary }, open],
+    ])('writes %s, once', async (_what, from, to) => {
+      if (from !== undefined) await move(undefined, from);
+      const before = await lane.lane();
+      expect(await move(from, to)).toEqual({ kind: 'moved' });
+      expect(await lane.lane()).toEqual({ ...before, breaker: to });
+      expect(await move(from, to)).toEqual({ kind: 'lost', lane: { ...before, breaker: to } });
+    });
+
+    it.each<[string, Breaker | undefined, Breaker | undefined]>([
+      ['there is a tally and none was seen', tally, undefined],
+      ['it is open and nothing was seen', open, undefined],
+      ['the tally is another', tally, { ...tally, attempts: 2 }],
+      ['the tally is of another lease', tally, { ...tally, by: 'l9' }],
+      ['it has opened', open, tally],
+      ['it has closed', tally, open],
+      ['it has a canary by now', { ...open, canary }, open],
+      ['its canary is another', { ...open, canary }, { ...open, canary: { ...canary, leaseId: 'l9' } }],
+      ['there was none yet', undefined, tally],
+    ])('changes nothing where %s', async (_what, there, seen) => {
+      if (there !== undefined) await move(undefined, there);
+      const before = await lane.lane();
+      expect(await move(seen, { ...tally, round: 7 })).toEqual({ kind: 'lost', lane: before });
+      expect(await lane.lane()).toEqual(before);
+    });
+  });
+
+  describe('an open breaker', () => {
+    beforeEach(async () => void (await world().lanes.moveBreaker(lane.endpointId, undefined, open)));
+    const asCanary = (event: string, leaseId: string, more: Partial<Admission> = {}) => admit([event], { leaseId, canaryOf: open, ...more });
+
+    it('refuses, also an exchange, and changes nothing', async () => {
+      const before = await lane.lane();
+      expect(await admit(['a'])).toEqual({ kind: 'refused', lane: before });
+      expect(before.breaker).toEqual(open);
+      expect(await asCanary('a', 'l1')).toMatchObject({ kind: 'granted' });
+      const busy = await lane.lane();
+      expect(await world().lanes.exchange(lane.give({ slots: 1, release: [lane.key('a')] }), lane.ask(['b'], { leaseId: 'l2' }))).toEqual({ kind: 'refused', lane: busy });
+      expect(await lane.lane()).toEqual(busy);
+    });
+
+    it('admits one canary, by a lease that it names', async () => {
+      expect(await asCanary('a', 'l1')).toEqual({ kind: 'granted', avail: 7, breaker: { ...open, canary } });
+      const now = await lane.lane();
+      expect([now.breaker, [...now.leases], now.claims.size]).toEqual([{ ...open, canary }, [l1(1)], 1]);
+      expect(await asCanary('b', 'l2')).toEqual({ kind: 'refused', lane: now });
+      // In the place of one that has died.
+      expect(await asCanary('b', 'l2', { canaryOf: { ...open, canary } })).toMatchObject({ kind: 'granted', breaker: { canary: { leaseId: 'l2' } } });
+    });
+
+    it('admits one of fifty that come at the same moment', async () => {
+      const answers = await Promise.all(Array.from({ length: 50 }, (_, i) => asCanary(`e${i}`, `l${i}`)));
+      expect(answers.filter((answer) => answer.kind === 'granted')).toHaveLength(1);
+      expect(answers.filter((answer) => answer.kind === 'refused')).toHaveLength(49);
+      expect(await lane.lane()).toMatchObject({ avail: 7 });
+    });
+
+    it.each<[string, () => Promise<unknown>, Partial<Admission>]>([
+      ['the configuration is another', () => Promise.resolve(), { cfg: 'V0' }],
+      ['the lane is full', () => lane.put(1).then(() => asCanary('x', 'l1')), { leaseId: 'l2', canaryOf: { ...open, canary } }],
+      ['it has closed', () => world().lanes.moveBreaker(lane.endpointId, open, { ...tally, round: 2 }), {}],
+      ['it has opened again', () => world().lanes.moveBreaker(lane.endpointId, open, { ...open, round: 2 }), {}],
+    ])('admits no canary where %s', async (_why, meanwhile, more) => {
+      await meanwhile();
+      const before = await lane.lane();
+      expect(await asCanary('a', 'l1', more)).toEqual({ kind: 'refused', lane: before });
+      expect(await lane.lane()).toEqual(before);
+    });
+
+    it('admits as before once it is closed', async () => {
+      await world().lanes.moveBreaker(lane.endpointId, open, { ...tally, round: 2 });
+      expect(await admit(['a'])).toEqual({ kind: 'granted', avail: 7, breaker: { ...tally, round: 2 } });
     });
   });
 

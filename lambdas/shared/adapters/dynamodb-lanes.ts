@@ -1,9 +1,10 @@
 import { TransactWriteItemsCommand, UpdateItemCommand, type DynamoDBClient } from '@aws-sdk/client-dynamodb';
-import { marshall } from '@aws-sdk/util-dynamodb';
+import { marshall, unmarshall } from '@aws-sdk/util-dynamodb';
+import type { Breaker } from '../core/breaker.ts';
 import type { Lease } from '../core/lane.ts';
-import type { Admission, AdmitAnswer, GiveBack, GiveBackAnswer, Lanes, ReapAnswer, ReapClaim } from '../ports/index.ts';
+import type { Admission, AdmitAnswer, GiveBack, GiveBackAnswer, Lanes, MoveAnswer, ReapAnswer, ReapClaim } from '../ports/index.ts';
 import { writeFailure } from './dynamodb-errors.ts';
-import { claimValue, leaseValue, sk, toLane } from './dynamodb-lane-item.ts';
+import { claimValue, leaseValue, openValue, sk, tallyValue, toLane } from './dynamodb-lane-item.ts';
 import { Expressions, recordCondition, recordUpdate } from './expressions.ts';
 import { pauseBriefly, whileNotApplied, type Pause } from './repeat.ts';
 
@@ -30,9 +31,10 @@ export function createDynamoDbLanes(db: DynamoDBClient, tables: { endpoints: str
   const take = async (endpointId: string, x: Expressions, change: Change): Promise<AdmitAnswer> => {
     try {
       const answer = await db.send(
-        new UpdateItemCommand({ ...update(endpointId, x, change), ReturnValues: 'UPDATED_NEW', ReturnValuesOnConditionCheckFailure: 'ALL_OLD' }),
+        new UpdateItemCommand({ ...update(endpointId, x, change), ReturnValues: 'ALL_NEW', ReturnValuesOnConditionCheckFailure: 'ALL_OLD' }),
       );
-      return { kind: 'granted', avail: Number(answer.Attributes?.['avail']?.N ?? 0) };
+      const { avail, breaker } = toLane(unmarshall(answer.Attributes ?? {}));
+      return { kind: 'granted', avail, breaker };
     } catch (error) {
       const failure = writeFailure(error);
       if (failure.kind === 'refused') return { kind: 'refused', lane: failure.item === undefined ? undefined : toLane(failure.item) };
@@ -99,7 +101,21 @@ export function createDynamoDbLanes(db: DynamoDBClient, tables: { endpoints: str
     }
   };
 
-  return { admit, exchange, giveBack, reapLease, reapClaim };
+  const moveBreaker = async (endpointId: string, from: Breaker | undefined, to: Breaker): Promise<MoveAnswer> => {
+    const x = new Expressions();
+    try {
+      await db.send(
+        new UpdateItemCommand({ ...update(endpointId, x, joined(brokenAs(x, to), stillBroken(x, from))), ReturnValuesOnConditionCheckFailure: 'ALL_OLD' }),
+      );
+      return { kind: 'moved' };
+    } catch (error) {
+      const failure = writeFailure(error);
+      if (failure.kind !== 'refused') return { kind: 'unsure' };
+      return { kind: 'lost', lane: failure.item === undefined ? undefined : toLane(failure.item) };
+    }
+  };
+
+  return { admit, exchange, giveBack, reapLease, reapClaim, moveBreaker };
 }
 
 function joined(...changes: readonly Change[]): Change {
@@ -114,20 +130,43 @@ function movedAvail(x: Expressions, slots: number): Change {
   return { sets: [`${x.name('avail')} = ${x.name('avail')} + ${x.value(slots)}`], removes: [], clauses: [] };
 }
 
+/** The breaker as it is to be: a tally while it is closed, or else when it may be tried again. */
+function brokenAs(x: Expressions, breaker: Breaker): Change {
+  const [tally, open] = [x.name('tally'), x.name('open')];
+  return breaker.state === 'closed'
+    ? { sets: [`${tally} = ${x.value(tallyValue(breaker))}`], removes: [open], clauses: [] }
+    : { sets: [`${open} = ${x.value(openValue(breaker))}`], removes: [tally], clauses: [] };
+}
+
+function stillBroken(x: Expressions, breaker: Breaker | undefined): Change {
+  const only = (...clauses: string[]): Change => ({ sets: [], removes: [], clauses });
+  if (breaker === undefined) return only(`attribute_not_exists(${x.name('tally')})`, `attribute_not_exists(${x.name('open')})`);
+  return only(breaker.state === 'closed' ? `${x.name('tally')} = ${x.value(tallyValue(breaker))}` : `${x.name('open')} = ${x.value(openValue(breaker))}`);
+}
+
+/** The breaker is closed; or open exactly as it was seen, and this its canary. */
+function past(x: Expressions, { canaryOf, leaseId, expiresEpochMs }: Admission): Change {
+  if (canaryOf === undefined) return { sets: [], removes: [], clauses: [`attribute_not_exists(${x.name('open')})`] };
+  return { ...stillBroken(x, canaryOf), sets: [`${x.name('open')} = ${x.value(openValue({ ...canaryOf, canary: { leaseId, expiresEpochMs } }))}`] };
+}
+
 /** A lease and a claim for each delivery. `returning`: slots that the same write gives back. */
 function taken(x: Expressions, ask: Admission, returning: number): Change {
+  const passed = past(x, ask);
   const lease = `${x.name('leases')}.${x.name(ask.leaseId)}`;
   const claims = ask.wanted.map((w) => ({ path: `${x.name('claims')}.${x.name(w.claimKey)}`, value: { leaseId: ask.leaseId, shortHash: w.shortHash } }));
   return {
     sets: [
       `${lease} = ${x.value(leaseValue({ slots: ask.wanted.length, expiresEpochMs: ask.expiresEpochMs }))}`,
       ...claims.map(({ path, value }) => `${path} = ${x.value(claimValue(value))}`),
+      ...passed.sets,
     ],
     removes: [],
     clauses: [
       `${x.name('cfg')} = ${x.value(ask.cfg)}`,
       `${x.name('avail')} >= ${x.value(ask.wanted.length - returning)}`,
       ...claims.map(({ path }) => `attribute_not_exists(${path})`),
+      ...passed.clauses,
     ],
   };
 }

@@ -1,3 +1,5 @@
+import type { Breaker, OpenBreaker } from './breaker.ts';
+
 /**
  * The lane of one endpoint as DynamoDB holds it, and the pure questions that a worker asks of it. `avail` plus the slots
  * of all leases equals `slots`; `avail` is negative for a while after the lane was made smaller.
@@ -11,6 +13,8 @@ export interface Lane {
   readonly claims: ReadonlyMap<string, Claim>;
   /** Failures in a row, fleet-wide; 0 after any success. */
   readonly failures: number;
+  /** Undefined while it has never counted anything: closed. */
+  readonly breaker: Breaker | undefined;
 }
 
 export interface Lease {
@@ -51,6 +55,8 @@ export type Refusal<W extends Wanted> =
   | { kind: 'staleConfig' }
   | {
       kind: 'partly';
+      /** Where it is open, nothing may be asked for but a canary. */
+      open: OpenBreaker | undefined;
       /** May be asked for again, as far as `room` goes. */
       free: W[];
       /** Slots that are free now, expired leases counted. */
@@ -75,6 +81,7 @@ export function readRefusal<W extends Wanted>(
   const expiredLeases = [...lane.leases].filter(([, lease]) => lease.expiresEpochMs <= nowEpochMs);
   const found: Extract<Refusal<W>, { kind: 'partly' }> = {
     kind: 'partly',
+    open: lane.breaker?.state === 'open' ? lane.breaker : undefined,
     free: [],
     room: Math.max(0, lane.avail + expiredLeases.reduce((sum, [, lease]) => sum + lease.slots, 0)),
     live: [],

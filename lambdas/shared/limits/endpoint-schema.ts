@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { headerNamePattern, headerValuePattern } from './header.ts';
 import { idSchema } from './message-schema.ts';
 import { headers as names } from './names.ts';
-import { budgets, endpoint, lane, retry } from './numbers.ts';
+import { breaker, budgets, endpoint, lane, retry } from './numbers.ts';
 import { parseSecret } from './secret.ts';
 
 /**
@@ -156,6 +156,18 @@ const retrySchema = z
   })
   .refine((r) => r.capS >= r.baseS, { error: 'must be at least baseS', path: ['capS'] });
 
+const breakerSchema = z
+  .strictObject({
+    windowS: z.int().min(breaker.minWindowS).max(breaker.maxWindowS).default(breaker.windowS),
+    minAttempts: z.int().min(1).max(breaker.maxMinAttempts).default(breaker.minAttempts),
+    failureRatio: z.number().min(breaker.minFailureRatio).max(1).default(breaker.failureRatio),
+    connectFailures: z.int().min(1).max(breaker.maxConnectFailures).default(breaker.connectFailures),
+    slowP95Ms: notYet(z.null({ error: 'only null is supported in this version: a ceiling of latency' }), null),
+    openS: z.int().min(breaker.minOpenS).max(breaker.maxMaxOpenS).default(breaker.openS),
+    maxOpenS: z.int().min(breaker.minOpenS).max(breaker.maxMaxOpenS).default(breaker.maxOpenS),
+  })
+  .refine((b) => b.maxOpenS >= b.openS, { error: 'must be at least openS', path: ['maxOpenS'] });
+
 export const endpointSchema = z.strictObject({
   endpointId: idSchema,
   url: urlSchema,
@@ -175,11 +187,12 @@ export const endpointSchema = z.strictObject({
   retry: retrySchema.prefault({}),
   onRejected: z.enum(['deadLetter', 'retry']).default('deadLetter'),
   onAmbiguous: notYet(only('retry', 'reconciliation'), 'retry'),
-  breaker: z.never({ error: 'is not supported in this version: circuit breakers' }).optional(),
+  breaker: breakerSchema.prefault({}),
 }).superRefine(refuseSharedHeaders);
 
 export type EndpointConfig = z.infer<typeof endpointSchema>;
 export type RetryPolicy = EndpointConfig['retry'];
+export type BreakerPolicy = EndpointConfig['breaker'];
 export type BudgetsMs = EndpointConfig['budgetsMs'];
 
 /** Secrets of the scheme `standard`, newest first; more than one only while rotating. */

@@ -127,6 +127,27 @@ export const retry = {
   minMaxAgeS: 60,
 } as const;
 
+/** Default circuit breaker (R7, C5) and the bounds of what an endpoint may set. */
+export const breaker = {
+  windowS: 60,
+  minWindowS: 10,
+  maxWindowS: 600,
+  minAttempts: 20,
+  maxMinAttempts: 1_000,
+  failureRatio: 0.5,
+  /** Below it an endpoint that is a little unreliable would be shut off. */
+  minFailureRatio: 0.05,
+  connectFailures: 5,
+  maxConnectFailures: 100,
+  openS: 30,
+  minOpenS: 5,
+  maxOpenS: 900,
+  /** A recovery must be seen within the hour. */
+  maxMaxOpenS: 3_600,
+  /** A report that others overtake is counted anew this often; one that is lost costs nothing but the next one's time. */
+  swaps: 4,
+} as const;
+
 /** How a message waits in its queue. */
 export const putBack = {
   minS: 1,
@@ -135,6 +156,9 @@ export const putBack = {
   /** From the 5th receive on the ceiling doubles from here up to `doublingCapS`: a day of outage costs about 40 receives. */
   maxS: 60,
   doublingCapS: 3_600,
+  /** What waits for a breaker comes back spread over this much after it, a share of its open time. */
+  openSpread: 0.1,
+  openSpreadMinS: 5,
   /** After a live claim of another worker expires, the message is looked at again this much later. */
   afterClaimMs: 5_000,
   /** Subtracted from the 12 h of SQS, which count from the receive: the call itself takes time. */

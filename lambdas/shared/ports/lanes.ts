@@ -1,3 +1,4 @@
+import type { Breaker, OpenBreaker } from '../core/breaker.ts';
 import type { Claim, Lane, Lease, Wanted } from '../core/lane.ts';
 import type { WaitingRecord } from '../core/record.ts';
 
@@ -16,7 +17,16 @@ export interface Lanes {
   reapLease(endpointId: string, leaseId: string, seen: Lease): Promise<void>;
   /** Removes a claim that the caller has seen expired, if it is still that claim. */
   reapClaim(reap: ReapClaim): Promise<ReapAnswer>;
+  /** Writes the breaker `to`, if it is still exactly `from`. */
+  moveBreaker(endpointId: string, from: Breaker | undefined, to: Breaker): Promise<MoveAnswer>;
 }
+
+export type MoveAnswer =
+  | { kind: 'moved' }
+  /** Another write was quicker; with the lane as it was then, undefined where there is none. */
+  | { kind: 'lost'; lane: Lane | undefined }
+  /** It may have been written, or not. */
+  | { kind: 'unsure' };
 
 export interface Admission {
   readonly endpointId: string;
@@ -24,11 +34,13 @@ export interface Admission {
   readonly leaseId: string;
   readonly expiresEpochMs: number;
   readonly wanted: readonly Wanted[];
+  /** The open breaker, exactly as it was seen, whose canary this becomes; undefined where the breaker must be closed. */
+  readonly canaryOf?: OpenBreaker;
 }
 
 export type AdmitAnswer =
-  /** With the slots that are left, as of this write. */
-  | { kind: 'granted'; avail: number }
+  /** With the slots that are left and the breaker, as of this write. */
+  | { kind: 'granted'; avail: number; breaker: Breaker | undefined }
   /** With the item as it was; undefined where there is none. */
   | { kind: 'refused'; lane: Lane | undefined }
   /** The write may have been applied. */

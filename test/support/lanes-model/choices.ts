@@ -1,4 +1,5 @@
 /** What can be done next in a history, and what whoever does it makes of the answer. */
+import { afterReport, type Breaker, type Health } from '../../../lambdas/shared/core/breaker.ts';
 import { afterAttempt, dead, renewed } from '../../../lambdas/shared/core/decide.ts';
 import { isExpired, readRefusal, type Lease } from '../../../lambdas/shared/core/lane.ts';
 import { decideReceive } from '../../../lambdas/shared/core/receive.ts';
@@ -26,13 +27,17 @@ export interface Asking {
 export type Choice =
   | ({ readonly kind: 'admit'; readonly isStale: boolean } & Asking)
   | ({ readonly kind: 'exchange'; readonly which: number; readonly isStale: boolean } & Asking)
+  /** One delivery, as the canary of an open breaker. */
+  | { readonly kind: 'probe'; readonly event: string; readonly isStale: boolean }
+  /** What a lease's attempts say: the canary's, where there is one. `isStale`: counted on what the breaker is not. */
+  | { readonly kind: 'report'; readonly health: Health; readonly isStale: boolean }
   | { readonly kind: 'settle' | 'giveBack' | 'reapLease' | 'land'; readonly which: number }
   | { readonly kind: 'reapClaim' | 'markBuried'; readonly event: string }
   | { readonly kind: 'buryUnclaimed'; readonly event: string; readonly isStale: boolean; readonly renews: boolean }
   | { readonly kind: 'put'; readonly slots: number }
   | { readonly kind: 'remove' };
 
-const config = configOf({ retry: { baseS: 1, factor: 1, attempts: 12 } });
+const config = configOf({ retry: { baseS: 1, factor: 1, attempts: 12 }, breaker: { connectFailures: 2 } });
 
 export const outcomes = {
   ok: { kind: 'answered', status: 200, bodyExcerpt: '', ...timed(1) },
@@ -54,6 +59,10 @@ export function plan(h: History, choice: Choice, id: string): Planned | undefine
       return planAdmit(h, askOf(h, choice, `L${id}`, h.nowEpochMs + leaseMs));
     case 'exchange':
       return planExchange(h, choice, `L${id}`);
+    case 'probe':
+      return planProbe(h, choice, `L${id}`);
+    case 'report':
+      return planReport(h, choice, `L${id}`);
     case 'settle':
       return planSettle(h, choice.which);
     case 'giveBack':
@@ -98,6 +107,33 @@ function askOf(h: History, { events: wanted, resend, redrive, isStale }: Asking 
 
 function planAdmit(h: History, asked: Asked): Planned {
   return planned(operations.admit(`admit ${asked.label}`, asked.ask), { hear: (answer) => void hearGrant(h, asked, answer as AdmitAnswer) });
+}
+
+function planProbe(h: History, { event, isStale }: Extract<Choice, { kind: 'probe' }>, leaseId: string): Planned | undefined {
+  const { breaker } = h.state.lane ?? {};
+  if (breaker?.state !== 'open') return undefined;
+  const asked = askOf(h, { events: [event], resend: false, redrive: false, isStale }, leaseId, h.nowEpochMs + leaseMs);
+  return planAdmit(h, { ...asked, ask: { ...asked.ask, canaryOf: breaker }, label: `as canary ${asked.label}` });
+}
+
+/** A breaker that is not there, of each kind that can be expected. */
+const otherBreakers: readonly (Breaker | undefined)[] = [
+  undefined,
+  { state: 'closed', round: 0, sinceEpochMs: 0, attempts: 1, failures: 1, connectFailures: 1, by: 'L-before' },
+  { state: 'open', round: 1, untilEpochMs: 0, trips: 1, canary: { leaseId: 'L-before', expiresEpochMs: 0 } },
+];
+
+function planReport(h: History, { health, isStale }: Extract<Choice, { kind: 'report' }>, leaseId: string): Planned | undefined {
+  const { lane } = h.state;
+  if (lane === undefined) return undefined;
+  return reportOn(h, isStale ? otherBreakers.find((other) => other?.state !== lane.breaker?.state) : lane.breaker, health, leaseId);
+}
+
+function reportOn(h: History, from: Breaker | undefined, health: Health, by: string): Planned | undefined {
+  const leaseId = from?.state === 'open' ? (from.canary?.leaseId ?? by) : by;
+  const to = afterReport(from, { leaseId, round: from?.round ?? 0, healths: [health] }, config.breaker, h.nowEpochMs);
+  const label = `report ${health} by ${leaseId} on ${from === undefined ? 'nothing' : `${from.state}, round ${from.round}`}`;
+  return to === undefined ? undefined : planned(operations.moveBreaker(label, h.endpointId, from, to));
 }
 
 /** What an admission was told. False where it has nothing. */
@@ -283,6 +319,10 @@ export function narrowlyRefused(h: History, which: number, id: string): { readon
     ...senders.flatMap((_, i) => planExchange(h, { kind: 'exchange', which: i, ...asking, events: all }, `L${id}`)),
     ...senders.flatMap((sender) => sender.deliveries.map((d) => writeOf(h, sender, d))),
     ...senders.map((sender) => giveBackOf(h, sender)),
+    planAdmit(h, askOf(h, asking, `L${id}`, h.nowEpochMs + leaseMs)),
+    planProbe(h, { kind: 'probe', event: asked, isStale: false }, `L${id}`),
+    planProbe(h, { kind: 'probe', event: asked, isStale: true }, `L${id}`),
+    ...(h.state.lane === undefined ? [] : otherBreakers.map((other) => reportOn(h, other, 'unreachable', `L${id}`))),
     planBury(h, { kind: 'buryUnclaimed', event: asked, isStale: false, renews: true }, `B${id}`),
   ];
   return plans.flatMap((planned) => {

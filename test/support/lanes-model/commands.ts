@@ -134,6 +134,17 @@ const send = (which: number, outcome: OutcomeName, waitMs: number): Command => {
   });
 };
 
+/** A canary that gives its place back and dies before its lease: chance alone seldom does all of it in a row. */
+const returned = (eventId: string): Command =>
+  command(`canary of ${eventId} that says nothing, and dies`, (h) => h.state.lane?.breaker?.state === 'open', async (h) => {
+    const probing = plan(h, { kind: 'probe', event: eventId, isStale: false }, String(h.steps));
+    await issue(h, probing === undefined ? [] : [{ planned: probing, fate: 'copied' }]);
+    await heard(h, plan(h, { kind: 'report', health: 'unknown', isStale: false }, String(h.steps)));
+    for (const sender of h.senders) sender.isDead = true;
+    h.nowEpochMs += leaseMs;
+    await heard(h, planReapClaim(h, h.among([eventId])[0] ?? ''));
+  });
+
 const crash = (which: number): Command =>
   command(`crash #${which}`, (h) => h.senders.some((s) => !s.isDead), (h) => {
     const living = h.senders.filter((s) => !s.isDead);
@@ -165,6 +176,8 @@ const choices: { readonly [K in Choice['kind']]: { readonly fates: readonly Fate
   admit: { fates: ['heard', 'heard', 'heard', 'copied', 'copied', 'late', 'repeated', 'last'], of: fc.record({ asking, isStale: rarely }).map(({ asking: a, isStale }) => ({ kind: 'admit', isStale, ...a })) },
   exchange: { fates: ['heard', 'heard', 'repeated', 'late', 'copied', 'last'], of: fc.record({ asking, isStale: rarely, which }).map(({ asking: a, ...rest }) => ({ kind: 'exchange', ...rest, ...a })) },
   settle: { fates: ['heard', 'heard', 'repeated', 'late', 'copied', 'last'], of: fc.record({ kind: fc.constant('settle'), which }) },
+  probe: { fates: ['heard', 'heard', 'copied', 'copied', 'repeated', 'late', 'last'], of: fc.record({ kind: fc.constant('probe'), event, isStale: rarely }) },
+  report: { fates: ['heard', 'heard', 'heard', 'repeated', 'late', 'copied'], of: fc.record({ kind: fc.constant('report'), health: fc.constantFrom('answered', 'failed', 'unreachable', 'unreachable', 'unreachable', 'unknown'), isStale: rarely }) },
   giveBack: { fates: ['heard', 'heard', 'repeated', 'late', 'copied'], of: fc.record({ kind: fc.constant('giveBack'), which }) },
   reapLease: { fates: ['heard', 'heard', 'repeated', 'late', 'copied'], of: fc.record({ kind: fc.constant('reapLease'), which }) },
   reapClaim: { fates: ['heard', 'heard', 'repeated', 'late', 'copied'], of: fc.record({ kind: fc.constant('reapClaim'), event }) },
@@ -175,14 +188,15 @@ const choices: { readonly [K in Choice['kind']]: { readonly fates: readonly Fate
   remove: { fates: ['heard', 'heard', 'heard', 'repeated', 'late'], of: fc.constant({ kind: 'remove' }) },
 };
 
-type Kind = Choice['kind'] | 'receive' | 'send' | 'crash' | 'pass' | 'atOnce';
+type Kind = Choice['kind'] | 'receive' | 'send' | 'crash' | 'pass' | 'atOnce' | 'returned';
 
 /** What happens in a history, and how often: with fewer kinds of things it goes deeper into each. */
 export const themes = {
   everything: {
     admit: 5, exchange: 4, settle: 5, giveBack: 3, reapLease: 2, reapClaim: 3, land: 3, markBuried: 2, buryUnclaimed: 2, put: 2, remove: 1,
-    receive: 4, send: 4, crash: 2, pass: 3, atOnce: 5,
+    receive: 4, send: 4, crash: 2, pass: 3, atOnce: 5, probe: 1, report: 1,
   },
+  breaker: { probe: 6, report: 8, admit: 2, exchange: 2, giveBack: 1, reapClaim: 4, reapLease: 1, put: 1, land: 3, pass: 4, crash: 2, atOnce: 3, returned: 1 },
   operators: { put: 6, remove: 4, land: 2, admit: 2, buryUnclaimed: 2, giveBack: 1, atOnce: 2 },
   senders: { admit: 5, exchange: 6, settle: 3, giveBack: 2, reapLease: 2, reapClaim: 2, land: 2, put: 1, send: 3, pass: 3, atOnce: 2 },
   reaping: { admit: 6, exchange: 1, send: 1, reapLease: 2, reapClaim: 5, pass: 4, atOnce: 1 },
@@ -199,6 +213,7 @@ export function commandsOf(theme: Theme): fc.Arbitrary<Command> {
     receive: fc.tuple(asking, fc.array(outcome, { minLength: 1, maxLength: 3, size: 'max' }), waitMs).map((args) => receive(...args)),
     send: fc.tuple(which, outcome, waitMs).map((args) => send(...args)),
     crash: which.map(crash),
+    returned: event.map(returned),
     pass: fc.constantFrom(leaseMs * 0.3, leaseMs, leaseMs).map(pass),
     atOnce: fc.tuple(fc.array(anyChoice, { minLength: 2, maxLength: 3, size: 'max' }), fc.boolean()).map((args) => atOnce(...args)),
   };

@@ -3,6 +3,7 @@ import { reapExpired } from '../../../lambdas/deliver/reap.ts';
 import { blankOf } from '../../../lambdas/deliver/decide-copy.ts';
 import type { Copy, DeliverDeps } from '../../../lambdas/deliver/types.ts';
 import { afterReap } from '../../../lambdas/shared/core/decide.ts';
+import type { Breaker } from '../../../lambdas/shared/core/breaker.ts';
 import type { Claim, Lane, Lease } from '../../../lambdas/shared/core/lane.ts';
 import type { DeadRecord, DeliveryRecord } from '../../../lambdas/shared/core/record.ts';
 import type { Admission, Endpoint, GiveBack, LaneGuard, ReapClaim } from '../../../lambdas/shared/ports/index.ts';
@@ -41,6 +42,10 @@ export function exchange(label: string, give: GiveBack, ask: Admission): Operati
 
 export function giveBack(label: string, give: GiveBack): Operation {
   return single(label, (state) => model.gaveBack(state, give), 'unsure', ({ lanes }) => lanes.giveBack(give));
+}
+
+export function moveBreaker(label: string, endpointId: string, from: Breaker | undefined, to: Breaker): Operation {
+  return single(label, (state) => model.breakerMoved(state, from, to), { kind: 'unsure' }, ({ lanes }) => lanes.moveBreaker(endpointId, from, to));
 }
 
 export function reapLease(label: string, endpointId: string, leaseId: string, seen: Lease): Operation {

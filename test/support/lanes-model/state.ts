@@ -2,6 +2,8 @@
  * The sequential model: an endpoint's lane, configuration and records, and what each write does to them at its one
  * instant. It knows nothing of expressions and conditions; it says what the ports promise.
  */
+import { isDeepStrictEqual } from 'node:util';
+import type { Breaker } from '../../../lambdas/shared/core/breaker.ts';
 import { claimEndsEpochMs, removedCfg, type Claim, type Lane, type Lease } from '../../../lambdas/shared/core/lane.ts';
 import { stateName, type DeadRecord, type DeliveryRecord } from '../../../lambdas/shared/core/record.ts';
 import type { Admission, GiveBack, LaneGuard, ReapClaim } from '../../../lambdas/shared/ports/index.ts';
@@ -27,7 +29,8 @@ export type Instant = (state: State, seen: unknown) => Seen;
 export function admitted(state: State, ask: Admission): Seen {
   const { lane } = state;
   if (lane === undefined) return { state, seen: { kind: 'refused', lane } };
-  const why = [...inTheWay(lane, ask, lane.avail, 'admit'), ...reasons({ 'admit: the lease is there': lane.leases.has(ask.leaseId) })];
+  const kind = ask.canaryOf === undefined ? 'admit' : 'canary';
+  const why = [...inTheWay(lane, ask, lane.avail, kind), ...reasons({ [`${kind}: the lease is there`]: lane.leases.has(ask.leaseId) })];
   return why.length > 0 ? { state, seen: { kind: 'refused', lane }, why } : granted(state, taken(lane, ask));
 }
 
@@ -46,6 +49,16 @@ export function gaveBack(state: State, give: GiveBack): Seen {
   // Nothing of it left is the same as done: the SDK may have repeated it.
   const isLeft = lane.leases.get(give.leaseId)?.slots === give.slots || give.release.some((key) => lane.claims.get(key)?.leaseId === give.leaseId);
   return { state, seen: isLeft ? 'lost' : 'done', why };
+}
+
+export function breakerMoved(state: State, from: Breaker | undefined, to: Breaker): Seen {
+  const { lane } = state;
+  if (lane === undefined) return { state, seen: { kind: 'lost', lane } };
+  const now = lane.breaker;
+  const why = from === undefined
+    ? reasons({ 'report: there is a tally': now?.state === 'closed', 'report: it is open': now?.state === 'open' })
+    : reasons({ [`report: not as it was, ${from.state}`]: !isDeepStrictEqual(now, from) });
+  return why.length > 0 ? { state, seen: { kind: 'lost', lane }, why } : { state: { ...state, lane: { ...lane, breaker: to } }, seen: { kind: 'moved' } };
 }
 
 export function leaseReaped(state: State, leaseId: string, seen: Lease): Seen {
@@ -100,7 +113,7 @@ export function put(state: State, seen: Lane | undefined, version: string, slots
     : reasons({ 'put: another configuration': lane?.cfg !== seen.cfg, 'put: another size': lane?.slots !== seen.slots });
   if (why.length > 0) return { state, seen: 'changed', why };
   const next = lane === undefined
-    ? { slots, avail: slots, cfg: version, leases: new Map(), claims: new Map(), failures: 0 }
+    ? { slots, avail: slots, cfg: version, leases: new Map(), claims: new Map(), failures: 0, breaker: undefined }
     : { ...lane, slots, cfg: version, avail: lane.avail + slots - lane.slots };
   return { state: { ...state, lane: next, version }, seen: 'written' };
 }
@@ -115,7 +128,7 @@ export function removed(state: State, seen: string | undefined): Seen {
 const reasons = (all: Readonly<Record<string, boolean>>): string[] => Object.keys(all).filter((reason) => all[reason]);
 
 function granted(state: State, lane: Lane): Seen {
-  return { state: { ...state, lane }, seen: { kind: 'granted', avail: lane.avail } };
+  return { state: { ...state, lane }, seen: { kind: 'granted', avail: lane.avail, breaker: lane.breaker } };
 }
 
 /** What stands in the way of an admission that finds `avail` slots. */
@@ -124,13 +137,15 @@ function inTheWay(lane: Lane, ask: Admission, avail: number, kind: string): stri
     [`${kind}: another configuration`]: lane.cfg !== ask.cfg,
     [`${kind}: no room`]: avail < ask.wanted.length,
     [`${kind}: claimed`]: ask.wanted.some((w) => lane.claims.has(w.claimKey)),
+    [`${kind}: the breaker`]: ask.canaryOf === undefined ? lane.breaker?.state === 'open' : !isDeepStrictEqual(lane.breaker, ask.canaryOf),
   });
 }
 
 function taken(lane: Lane, ask: Admission): Lane {
-  const { leaseId, expiresEpochMs, wanted } = ask;
+  const { leaseId, expiresEpochMs, wanted, canaryOf } = ask;
   return {
     ...lane,
+    breaker: canaryOf === undefined ? lane.breaker : { ...canaryOf, canary: { leaseId, expiresEpochMs } },
     avail: lane.avail - wanted.length,
     leases: new Map([...lane.leases, [leaseId, { slots: wanted.length, expiresEpochMs }]]),
     claims: new Map([...lane.claims, ...wanted.map(({ claimKey, shortHash }): [string, Claim] => [claimKey, { leaseId, shortHash }])]),

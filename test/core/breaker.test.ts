@@ -1,0 +1,144 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { afterReport, healthOf, mayProbe, type Breaker, type ClosedBreaker, type Health, type OpenBreaker } from '../../lambdas/shared/core/breaker.ts';
+import type { AttemptOutcome } from '../../lambdas/shared/core/outcome.ts';
+import { endpointOf, t0EpochMs, timed } from '../support/builders.ts';
+
+const policy = endpointOf().config.breaker;
+const closedOf = (more: Partial<ClosedBreaker> = {}): ClosedBreaker => ({
+  state: 'closed', round: 0, sinceEpochMs: t0EpochMs, attempts: 0, failures: 0, connectFailures: 0, by: 'l0', ...more,
+});
+const openOf = (more: Partial<OpenBreaker> = {}): OpenBreaker => ({ state: 'open', round: 1, untilEpochMs: t0EpochMs + 30_000, trips: 1, canary: undefined, ...more });
+const withCanary = openOf({ canary: { leaseId: 'l1', expiresEpochMs: t0EpochMs + 65_000 } });
+const of = (health: Health, times = 1): Health[] => Array.from({ length: times }, () => health);
+
+function after(breaker: Breaker | undefined, healths: readonly Health[], { round = breaker?.round ?? 0, leaseId = 'l1', nowEpochMs = t0EpochMs } = {}) {
+  return afterReport(breaker, { leaseId, round, healths }, policy, nowEpochMs);
+}
+
+describe('the health of an endpoint', () => {
+  it.each<[string, AttemptOutcome, Health]>([
+    ...[200, 204, 302, 400, 404, 408, 410, 499].map((status): [string, AttemptOutcome, Health] => [String(status), { kind: 'answered', status, bodyExcerpt: '', ...timed(1) }, 'answered']),
+    ...[500, 502, 503, 599, 999].map((status): [string, AttemptOutcome, Health] => [String(status), { kind: 'answered', status, bodyExcerpt: '', ...timed(1) }, 'failed']),
+    ['429', { kind: 'answered', status: 429, bodyExcerpt: '', ...timed(1) }, 'throttled'],
+    ['200 and a broken body', { kind: 'answered', status: 200, bodyExcerpt: '', cut: 'body ECONNRESET', ...timed(1) }, 'answered'],
+    ['silence', { kind: 'ambiguous', phase: 'headers', cause: 'timeout', ...timed(1) }, 'failed'],
+    ['silence on a socket that was used before', { kind: 'ambiguous', phase: 'headers', cause: 'ECONNRESET', ...timed(1), reused: true }, 'unknown'],
+    ['a closed port', { kind: 'unsent', phase: 'connect', cause: 'ECONNREFUSED', ...timed(1) }, 'unreachable'],
+    ['no such name', { kind: 'unsent', phase: 'dns', cause: 'ENOTFOUND', ...timed(1) }, 'unreachable'],
+    ['a certificate that is not trusted', { kind: 'unsent', phase: 'tls', cause: 'SELF_SIGNED_CERT_IN_CHAIN', ...timed(1) }, 'unreachable'],
+    ['a connection that was closed before a byte', { kind: 'unsent', phase: 'write', cause: 'EPIPE', ...timed(1) }, 'failed'],
+    ['no socket of ours', { kind: 'notStarted', why: 'no-socket' }, 'unknown'],
+    ['a configuration that cannot be sent', { kind: 'invalidConfiguration', detail: 'x' }, 'unknown'],
+  ])('by %s', (_what, outcome, health) => {
+    expect(healthOf(outcome)).toBe(health);
+  });
+});
+
+describe('a closed breaker', () => {
+  it.each<[string, Breaker | undefined, Health[]]>([
+    ['nothing was ever wrong', undefined, of('answered', 50)],
+    ['nothing is wrong any more', closedOf({ round: 2 }), of('answered', 50)],
+    ['nothing was sent', closedOf({ failures: 3, attempts: 3 }), []],
+    ['nothing says anything', closedOf({ failures: 3, attempts: 3 }), [...of('unknown', 30), ...of('throttled', 30)]],
+  ])('costs no write where %s', (_why, breaker, healths) => {
+    expect(after(breaker, healths)).toBeUndefined();
+  });
+
+  it('counts from the first failure, successes too', () => {
+    const first = after(undefined, ['failed', 'answered']);
+    expect(first).toEqual(closedOf({ attempts: 2, failures: 1, by: 'l1' }));
+    expect(after(first, of('answered', 3), { leaseId: 'l2', nowEpochMs: t0EpochMs + 1 })).toEqual(closedOf({ attempts: 5, failures: 1, by: 'l2' }));
+  });
+
+  it('opens at half of twenty, and not before', () => {
+    const nineteen = closedOf({ attempts: 18, failures: 9 });
+    expect(after(nineteen, ['failed'])).toMatchObject({ state: 'closed', attempts: 19, failures: 10 });
+    expect(after(nineteen, ['failed', 'answered'])).toEqual(openOf());
+    expect(after(closedOf({ attempts: 18, failures: 8 }), ['failed', 'answered'])).toMatchObject({ state: 'closed', attempts: 20, failures: 9 });
+  });
+
+  it('opens by one report that is bad enough', () => {
+    expect(after(undefined, of('failed', 20))).toEqual(openOf());
+  });
+
+  it('opens after five connections in a row that could not be made, however long they take', () => {
+    const four = closedOf({ attempts: 4, failures: 4, connectFailures: 4, sinceEpochMs: t0EpochMs - 3_600_000 });
+    expect(after(four, ['unreachable'])).toEqual(openOf());
+    expect(after(four, ['answered'])).toMatchObject({ connectFailures: 0 });
+    expect(after(four, ['failed'])).toMatchObject({ state: 'closed', connectFailures: 0 });
+    expect(after(four, ['unknown', 'throttled'])).toBeUndefined();
+  });
+
+  it.each([['it is over', 60_001], ['it began in the future, by another clock', -1]])('begins a new window where %s', (_why, ageMs) => {
+    const bad = closedOf({ attempts: 19, failures: 19 });
+    expect(after(bad, ['failed'], { nowEpochMs: t0EpochMs + ageMs })).toEqual(closedOf({ attempts: 1, failures: 1, by: 'l1', sinceEpochMs: t0EpochMs + ageMs }));
+    expect(after(bad, ['failed'], { nowEpochMs: t0EpochMs + 60_000 })).toMatchObject({ state: 'open' });
+  });
+
+  it('ignores what another round reports', () => {
+    for (const round of [0, 2]) expect(after(closedOf({ round: 1 }), of('unreachable', 32), { round })).toBeUndefined();
+  });
+});
+
+describe('an open breaker', () => {
+  it('may be tried by one delivery when its time has come', () => {
+    const at = (breaker: OpenBreaker, ms: number) => mayProbe(breaker, policy, t0EpochMs + ms);
+    expect([at(openOf(), 29_999), at(openOf(), 30_000)]).toEqual([false, true]);
+    expect([at(withCanary, 64_999), at(withCanary, 65_000)]).toEqual([false, true]);
+  });
+
+  it('is not held open by a clock that was wrong', () => {
+    const far = openOf({ untilEpochMs: t0EpochMs + policy.maxOpenS * 1_000 });
+    expect([mayProbe(far, policy, t0EpochMs), mayProbe(far, policy, t0EpochMs - 1)]).toEqual([false, true]);
+  });
+
+  it.each<[string, Health[], Breaker]>([
+    ['closes where its canary is answered', ['answered'], closedOf({ round: 2, by: 'l1' })],
+    ['opens again for twice as long where it fails', ['failed'], openOf({ round: 2, trips: 2, untilEpochMs: t0EpochMs + 60_000 })],
+    ['opens again for twice as long where there is no connection', ['unreachable'], openOf({ round: 2, trips: 2, untilEpochMs: t0EpochMs + 60_000 })],
+    ['opens again for as long where it is asked to wait', ['throttled'], openOf({ round: 2, trips: 1 })],
+    ['has room for another canary where it sent nothing', [], openOf()],
+    ['has room for another canary where its answer says nothing', ['unknown'], openOf()],
+  ])('%s', (_what, healths, expected) => {
+    expect(after(withCanary, healths)).toEqual(expected);
+  });
+
+  it('doubles its time up to the cap, however often', () => {
+    const seconds = (trips: number) => (after({ ...withCanary, trips }, ['failed']) as OpenBreaker).untilEpochMs - t0EpochMs;
+    expect([1, 2, 3, 4, 5, 6, 30, 1_100].map(seconds)).toEqual([60, 120, 240, 480, 900, 900, 900, 900].map((s) => s * 1_000));
+  });
+
+  it.each([
+    ['of an earlier round', { round: 0 }],
+    ['of this round, but not the canary\'s', { leaseId: 'l2' }],
+    ['of a round to come', { round: 2 }],
+  ])('ignores a report %s', (_what, more) => {
+    for (const health of ['answered', 'failed', 'unreachable'] as const) expect(after(withCanary, of(health, 32), more)).toBeUndefined();
+  });
+});
+
+it('never goes back a round, stays open no longer than its cap, and closes by its canary alone', () => {
+  const health = fc.constantFrom<Health>('answered', 'failed', 'unreachable', 'throttled', 'unknown');
+  const report = fc.record({ healths: fc.array(health, { maxLength: 8 }), roundsAgo: fc.integer({ min: -1, max: 3 }), isCanary: fc.boolean(), waitsMs: fc.integer({ min: -400_000, max: 400_000 }) });
+  fc.assert(
+    fc.property(fc.array(report, { maxLength: 60 }), (reports) => {
+      let breaker = undefined as Breaker | undefined;
+      let nowEpochMs = t0EpochMs;
+      for (const { healths, roundsAgo, isCanary, waitsMs } of reports) {
+        nowEpochMs += waitsMs;
+        if (isCanary && breaker?.state === 'open' && mayProbe(breaker, policy, nowEpochMs)) breaker = { ...breaker, canary: { leaseId: 'canary', expiresEpochMs: nowEpochMs + 35_000 } };
+        const before: Breaker | undefined = breaker;
+        const next = after(before, healths, { round: (before?.round ?? 0) - roundsAgo, leaseId: isCanary ? 'canary' : 'other', nowEpochMs });
+        if (next === undefined) continue;
+        expect(roundsAgo).toBe(0);
+        expect([0, 1]).toContain(next.round - (before?.round ?? 0));
+        if (next.round !== (before?.round ?? 0)) expect(next.state === 'open' ? next.untilEpochMs - nowEpochMs : 0).toBeLessThanOrEqual(policy.maxOpenS * 1_000);
+        if (before?.state === 'open') expect(before.canary?.leaseId).toBe(isCanary ? 'canary' : 'other');
+        if (next.state === 'closed' && before?.state === 'open') expect(healths).toContain('answered');
+        breaker = next;
+      }
+    }),
+    { numRuns: 500 },
+  );
+});

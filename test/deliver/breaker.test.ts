@@ -1,0 +1,268 @@
+/** The flow and the circuit breaker: what opens it, what waits, who is the canary, and what a canary's end means (R7, C3, C4). */
+import { beforeEach, describe, expect, it } from 'vitest';
+import type { Breaker } from '../../lambdas/shared/core/breaker.ts';
+import { breaker as defaults } from '../../lambdas/shared/limits/numbers.ts';
+import type { Lanes } from '../../lambdas/shared/ports/index.ts';
+import { bodyOf, deliveredOf, endpointOf, receivedOf } from '../support/builders.ts';
+import { Harness } from '../support/deliver-harness.ts';
+import { ambiguous, answered, noSocket, unsent, type HttpOutcome } from '../support/fakes.ts';
+
+const openMs = defaults.openS * 1_000;
+let h: Harness;
+beforeEach(async () => {
+  // Nothing is put back for its own age here, and every retry is due at once.
+  h = await Harness.create({ retry: { baseS: 1, factor: 1, attempts: 25 } });
+});
+
+const batchOf = (...events: string[]) => events.map((eventId) => receivedOf(bodyOf({ eventId }), { messageId: eventId, sentEpochMs: h.clock.nowEpochMs() }));
+const events = (n: number, name = 'e') => Array.from({ length: n }, (_, i) => `${name}${i}`);
+const said = (name: string) => h.telemetry.events.filter((event) => event.name === name).map((event) => event.fields);
+
+/** Opens it by five connections that cannot be made; its time begins now. */
+async function trip(): Promise<void> {
+  h.http.script = () => unsent;
+  await h.run(batchOf(...events(5, 'dead')));
+  h.http.requests.length = 0;
+  h.http.script = () => answered(200);
+}
+
+/** The deliveries of a batch that were sent, after the breaker's time has come. */
+async function probe(outcome: HttpOutcome, ...batch: string[]): Promise<Breaker | undefined> {
+  h.clock.advance(openMs);
+  h.http.script = () => outcome;
+  await h.run(batchOf(...batch));
+  return (await h.lane()).breaker;
+}
+
+describe('an endpoint that fails', () => {
+  it.each<[string, HttpOutcome, number]>([
+    ['connections that cannot be made', unsent, defaults.connectFailures],
+    ['a 503', answered(503), defaults.minAttempts],
+    ['silence', ambiguous, defaults.minAttempts],
+  ])('is left alone after so many times %s', async (_what, outcome, times) => {
+    h.http.script = () => outcome;
+    for (const eventId of events(times - 1)) await h.run(batchOf(eventId));
+    expect((await h.lane()).breaker).toMatchObject({ state: 'closed' });
+    await h.run(batchOf('last'));
+    expect((await h.lane()).breaker).toEqual({ state: 'open', round: 1, untilEpochMs: h.clock.nowEpochMs() + openMs, trips: 1, canary: undefined });
+    expect(said('breaker-opened')).toEqual([{ endpointId: 'acme', untilEpochMs: h.clock.nowEpochMs() + openMs, trips: 1 }]);
+    await h.run(batchOf(...events(10, 'more')));
+    expect(h.http.requests).toHaveLength(times);
+  });
+
+  it.each<[string, HttpOutcome]>([
+    ['a rejection (C4)', answered(422)],
+    ['a 404', answered(404)],
+    ['429', answered(429)],
+    ['no socket of ours', noSocket],
+    ['silence on a socket that was used before', { ...ambiguous, reused: true } as HttpOutcome],
+  ])('is not left alone for %s, however often', async (_what, outcome) => {
+    h.http.script = () => outcome;
+    for (const eventId of events(40)) await h.run(batchOf(eventId));
+    expect([h.http.requests.length, (await h.lane()).breaker]).toEqual([40, undefined]);
+  });
+
+  it('is left alone within a batch too: the wave that finds it out is the last', async () => {
+    h = await Harness.create({ maxInFlight: 5 });
+    h.http.script = () => unsent;
+    expect(await h.run(batchOf(...events(10)))).toHaveLength(10);
+    expect(h.http.requests).toHaveLength(5);
+    expect((await h.lane()).breaker).toMatchObject({ state: 'open' });
+  });
+
+  it('has no write more while all is well', async () => {
+    let moves = 0;
+    const moveBreaker: Lanes['moveBreaker'] = (...args) => (moves++, h.store.lanes.moveBreaker(...args));
+    await h.run(batchOf(...events(10)), h.lanesBut({ moveBreaker }));
+    expect(moves).toBe(0);
+  });
+});
+
+describe('while it is open', () => {
+  beforeEach(trip);
+
+  it('what comes waits for its end, spread, without an attempt and without a failure', async () => {
+    const batch = batchOf(...events(10));
+    expect(await h.run(batch)).toHaveLength(10);
+    expect([h.http.requests.length, h.record({ eventId: 'e0' })]).toEqual([0, undefined]);
+    const delays = batch.map((received) => h.queues.delayOf(received) ?? 0);
+    expect(Math.min(...delays)).toBeGreaterThanOrEqual(defaults.openS);
+    expect(Math.max(...delays)).toBeLessThanOrEqual(defaults.openS + 6);
+    expect(said('breaker-open')).toEqual([{ endpointId: 'acme', copies: 10 }]);
+    expect(said('shed')).toEqual([]);
+    expect(await h.lane()).toMatchObject({ avail: 8, failures: 5 });
+  });
+
+  it('a message that has waited often waits longer: the queue counts receives', async () => {
+    const one = await h.runOne(bodyOf({ eventId: 'old' }), { receiveCount: 12 });
+    expect(one.delayS).toBeGreaterThanOrEqual(1_800);
+  });
+
+  it('what is past its age is given up all the same', async () => {
+    const one = await h.runOne(bodyOf({ eventId: 'aged' }), { sentEpochMs: h.clock.nowEpochMs() - 4 * 86_400_000 });
+    expect(one.exit).toBe('ack');
+    expect(h.record({ eventId: 'aged' })).toMatchObject({ state: 'dead', reason: 'expired', phase: 'buried' });
+    expect(h.http.requests).toEqual([]);
+  });
+
+  it('other endpoints are delivered to', async () => {
+    const other = { endpointId: 'other', eventId: 'x' };
+    await h.store.put(endpointOf({ endpointId: 'other' }));
+    await h.run([...batchOf('a'), receivedOf(bodyOf(other), { messageId: 'x' })]);
+    expect(h.http.sent).toEqual(['x']);
+  });
+
+  it('a late report of what was sent before changes nothing', async () => {
+    const { breaker } = await h.lane();
+    // Admitted before it opened, ended after.
+    const late: Lanes['admit'] = () => Promise.resolve({ kind: 'granted', avail: 7, breaker: undefined });
+    for (const outcome of [answered(200), unsent]) {
+      h.http.script = () => outcome;
+      await h.run(batchOf(`late-${outcome.kind}`), h.lanesBut({ admit: late }));
+      expect((await h.lane()).breaker).toEqual(breaker);
+    }
+  });
+});
+
+describe('when its time has come', () => {
+  beforeEach(trip);
+
+  it.each<[string, HttpOutcome]>([
+    ['200', answered(200)],
+    ['200 and a broken body', { ...answered(200), cut: 'body ECONNRESET' } as HttpOutcome],
+    ['404', answered(404)],
+  ])('one delivery is sent, and by %s it closes: the others follow at once', async (_what, outcome) => {
+    expect(await probe(outcome, ...events(6))).toMatchObject({ state: 'closed', round: 2, attempts: 0, failures: 0 });
+    expect([...h.http.sent].sort()).toEqual(events(6));
+    expect(said('breaker-closed')).toEqual([{ endpointId: 'acme' }]);
+    expect(await h.lane()).toMatchObject({ avail: 8, leases: new Map(), claims: new Map() });
+  });
+
+  it.each<[string, HttpOutcome, number]>([
+    ['503', answered(503), 2],
+    ['silence', ambiguous, 2],
+    ['no connection', unsent, 2],
+    ['429', answered(429), 1],
+  ])('one delivery is sent, and by %s it opens again: the others wait', async (_what, outcome, trips) => {
+    expect(await probe(outcome, ...events(6))).toEqual({ state: 'open', round: 2, trips, untilEpochMs: h.clock.nowEpochMs() + trips * openMs, canary: undefined });
+    expect(h.http.sent).toEqual(['e0']);
+    expect(await h.lane()).toMatchObject({ avail: 8, leases: new Map(), claims: new Map() });
+  });
+
+  it('opens for longer each time, up to its cap, and closes as if nothing had been', async () => {
+    const waits: number[] = [];
+    for (let i = 0; i < 8; i++) {
+      h.clock.advance(defaults.maxOpenS * 1_000);
+      h.http.script = () => unsent;
+      await h.run(batchOf(`again${i}`));
+      const { breaker } = await h.lane();
+      waits.push(breaker?.state === 'open' ? breaker.untilEpochMs - h.clock.nowEpochMs() : 0);
+    }
+    expect(waits).toEqual([60, 120, 240, 480, 900, 900, 900, 900].map((s) => s * 1_000));
+    h.clock.advance(defaults.maxOpenS * 1_000);
+    h.http.script = () => answered(200);
+    await h.run(batchOf('well'));
+    await trip();
+    expect((await h.lane()).breaker).toMatchObject({ state: 'open', trips: 1 });
+  });
+
+  it.each<[string, HttpOutcome]>([
+    ['finds no socket of ours', noSocket],
+    ['dies on a socket that was used before', { ...ambiguous, reused: true } as HttpOutcome],
+  ])('a canary that %s makes room for another', async (_what, outcome) => {
+    expect(await probe(outcome, 'a')).toEqual({ state: 'open', round: 1, trips: 1, untilEpochMs: h.clock.nowEpochMs(), canary: undefined });
+    h.http.script = () => answered(200);
+    await h.run(batchOf('b'));
+    expect((await h.lane()).breaker).toMatchObject({ state: 'closed' });
+  });
+
+  it('a canary whose delivery turns out to be done makes room for another', async () => {
+    h.store.seed(deliveredOf({}, { eventId: 'done' }));
+    expect(await probe(answered(200), 'done')).toMatchObject({ state: 'open', canary: undefined });
+    expect(h.http.requests).toEqual([]);
+  });
+
+  it('a canary that is refused, because somebody sends that delivery, leaves the place free', async () => {
+    h.clock.advance(openMs);
+    const { breaker } = await h.lane();
+    await h.store.lanes.moveBreaker('acme', breaker, { state: 'closed', round: 2, sinceEpochMs: 0, attempts: 0, failures: 0, connectFailures: 0, by: '' });
+    await h.claimElsewhere({ eventId: 'a' });
+    await h.store.lanes.moveBreaker('acme', (await h.lane()).breaker, { state: 'open', round: 3, untilEpochMs: h.clock.nowEpochMs(), trips: 1, canary: undefined });
+    await h.run(batchOf('a'));
+    expect([h.http.sent, (await h.lane()).breaker]).toMatchObject([[], { state: 'open', round: 3, canary: undefined }]);
+    await h.run(batchOf('a', 'b'));
+    expect(h.http.sent).toEqual(['b']);
+  });
+
+  it('a canary whose process dies is replaced when its lease has expired', async () => {
+    h.clock.advance(openMs);
+    h.http.script = () => new Promise(() => undefined);
+    void h.run(batchOf('a'));
+    await expect.poll(() => h.http.sent).toEqual(['a']);
+    h.http.script = () => answered(200);
+    await h.run(batchOf('b'));
+    expect(h.http.sent).toEqual(['a']);
+    h.clock.advance(60_000);
+    await h.run(batchOf('b'));
+    expect([h.http.sent, (await h.lane()).breaker?.state]).toEqual([['a', 'b'], 'closed']);
+  });
+
+  it('a canary that may have been admitted is given back', async () => {
+    h.clock.advance(openMs);
+    const unsure: Lanes['admit'] = async (ask) => {
+      const answer = await h.store.lanes.admit(ask);
+      return ask.canaryOf === undefined ? answer : { kind: 'unsure' };
+    };
+    await h.run(batchOf('a'), h.lanesBut({ admit: unsure }));
+    expect(h.http.requests).toEqual([]);
+    expect(await h.lane()).toMatchObject({ avail: 8, breaker: { state: 'open', round: 1, canary: undefined } });
+  });
+
+  it('of many workers at that moment one sends', async () => {
+    h.clock.advance(openMs);
+    const gate = Promise.withResolvers<HttpOutcome>();
+    h.http.script = () => gate.promise;
+    const runs = Array.from({ length: 50 }, (_, i) => h.run(batchOf(`w${i}`)));
+    await expect.poll(() => said('breaker-open').length).toBe(49);
+    expect(h.http.requests).toHaveLength(1);
+    gate.resolve(answered(200));
+    await Promise.all(runs);
+    expect((await h.lane()).breaker).toMatchObject({ state: 'closed' });
+  });
+});
+
+describe('a report', () => {
+  const failing = (moveBreaker: Lanes['moveBreaker']) => {
+    h.http.script = () => answered(503);
+    return h.run(batchOf('a'), h.lanesBut({ moveBreaker }));
+  };
+
+  it('that others overtake is counted on what they left', async () => {
+    let others = 2;
+    await failing(async (id, from, to) => {
+      const { breaker } = await h.lane();
+      if (others-- > 0) await h.store.lanes.moveBreaker(id, breaker, { state: 'closed', round: 0, sinceEpochMs: h.clock.nowEpochMs(), attempts: 9 - others, failures: 5, connectFailures: 0, by: `other${others}` });
+      return h.store.lanes.moveBreaker(id, from, to);
+    });
+    expect((await h.lane()).breaker).toMatchObject({ attempts: 10, failures: 6 });
+  });
+
+  it('whose write the SDK repeats is counted once', async () => {
+    await failing(async (...args) => {
+      await h.store.lanes.moveBreaker(...args);
+      return h.store.lanes.moveBreaker(...args);
+    });
+    expect((await h.lane()).breaker).toMatchObject({ attempts: 1, failures: 1 });
+  });
+
+  it.each<[string, Lanes['moveBreaker']]>([
+    ['has no answer', () => Promise.resolve({ kind: 'unsure' })],
+    ['finds no lane', () => Promise.resolve({ kind: 'lost', lane: undefined })],
+    ['is always overtaken', async () => ({ kind: 'lost', lane: { ...(await h.lane()), breaker: { state: 'closed', round: 0, sinceEpochMs: h.clock.nowEpochMs(), attempts: 1, failures: 1, connectFailures: 0, by: 'other' } } })],
+    ['throws', () => Promise.reject(new Error('a bug'))],
+  ])('that %s does not undo its deliveries', async (_what, moveBreaker) => {
+    await failing(moveBreaker);
+    expect(h.record({ eventId: 'a' })).toMatchObject({ state: 'waiting', attempt: 1 });
+    expect(await h.lane()).toMatchObject({ avail: 8, leases: new Map(), claims: new Map() });
+  });
+});
