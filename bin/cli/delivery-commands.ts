@@ -6,7 +6,8 @@ import { readDead, readRecord } from '../../lambdas/shared/adapters/dynamodb-dea
 import { endpointIdOf } from '../../lambdas/shared/adapters/dynamodb-endpoints.ts';
 import type { Registered } from '../../lambdas/shared/adapters/dynamodb-registry.ts';
 import { claimKeyOf, recordKeyOf } from '../../lambdas/shared/core/keys.ts';
-import { inFlight } from '../../lambdas/shared/core/lane.ts';
+import type { Breaker } from '../../lambdas/shared/core/breaker.ts';
+import { inFlight, type Lane } from '../../lambdas/shared/core/lane.ts';
 import { parseMessage } from '../../lambdas/shared/core/parse.ts';
 import type { DeliveryRecord } from '../../lambdas/shared/core/record.ts';
 import { ulid } from '../../lambdas/shared/core/version.ts';
@@ -139,27 +140,38 @@ async function status(target: Target, out: Output, id: string | undefined): Prom
   if (id !== undefined && one === undefined) throw noSuchEndpoint(id);
   const all = one === undefined ? await registry.list() : [one];
   const dead = await readDead(target.db, target.deliveriesTable, id);
+  const nowEpochMs = Date.now();
   const endpoints = all.map(({ endpoint, lane }) => ({
     endpointId: endpointIdOf(endpoint),
-    state: stateOf({ endpoint, lane }),
-    inFlight: inFlight(lane, Date.now()),
+    state: stateOf({ endpoint, lane }, nowEpochMs),
+    inFlight: inFlight(lane, nowEpochMs),
     slots: lane.slots,
     failuresInARow: lane.failures,
+    breaker: breakerOf(lane),
     dead: dead.filter((record) => record.endpointId === endpointIdOf(endpoint)).length,
   }));
   const queues = { delivery: await depth(target, target.deliveryQueueUrl), deadLetter: await depth(target, target.deadLetterQueueUrl) };
-  const rows = endpoints.map((e) => [e.endpointId, e.state, `${e.inFlight}/${e.slots}`, String(e.failuresInARow), String(e.dead)]);
+  const rows = endpoints.map((e) => [e.endpointId, e.state, e.breaker.until ?? '-', `${e.inFlight}/${e.slots}`, String(e.failuresInARow), String(e.dead)]);
   const human = [
-    table(['ENDPOINT', 'STATE', 'IN FLIGHT', 'FAILED IN A ROW', 'DEAD'], rows),
+    table(['ENDPOINT', 'STATE', 'NEXT TRY', 'IN FLIGHT', 'FAILED IN A ROW', 'DEAD'], rows),
     `Delivery queue: ${queues.delivery.ready} ready, ${queues.delivery.hidden} in flight or waiting. Dead-letter queue: ${queues.deadLetter.ready + queues.deadLetter.hidden}.`,
   ];
   out.result({ endpoints, queues }, human.join('\n'));
 }
 
-function stateOf({ endpoint, lane }: Registered): 'invalid' | 'disabled' | 'ok' | 'failing' {
+type EndpointState = 'invalid' | 'disabled' | 'open' | 'half-open' | 'ok' | 'failing';
+
+/** `open`: its breaker lets nothing through; `half-open`: one delivery at a time is sent to see how the endpoint is. */
+function stateOf({ endpoint, lane }: Registered, nowEpochMs: number): EndpointState {
   if (endpoint.config === undefined) return 'invalid';
   if (endpoint.config.status === 'disabled') return 'disabled';
+  if (lane.breaker?.state === 'open') return lane.breaker.untilEpochMs > nowEpochMs ? 'open' : 'half-open';
   return lane.failures === 0 ? 'ok' : 'failing';
+}
+
+function breakerOf({ breaker }: Lane): { state: Breaker['state']; until?: string; trips?: number } {
+  if (breaker?.state !== 'open') return { state: 'closed' };
+  return { state: 'open', until: time(breaker.untilEpochMs), trips: breaker.trips };
 }
 
 async function depth(target: Target, url: string): Promise<{ ready: number; hidden: number }> {

@@ -9,6 +9,7 @@ import { marshall } from '@aws-sdk/util-dynamodb';
 import { verify as verifyHub } from '@octokit/webhooks-methods';
 import { Webhook } from 'standardwebhooks';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { createDynamoDbLanes } from '../../lambdas/shared/adapters/dynamodb-lanes.ts';
 import { runCli } from '../support/cli.ts';
 import { depth, messageBody, startEmbedded, until, type Embedded } from '../support/embedded.ts';
 import { outputs } from '../../lambdas/shared/limits/names.ts';
@@ -186,7 +187,7 @@ describe('endpoint', () => {
       expect(shown).toMatchObject({ endpointId: 'spoilt', problem: 'maxInFlight: Too big: expected number to be <=32 (got 99)', stored: { maxInFlight: 99 }, version, secrets: 1 });
       expect((await sluice('endpoint', 'ls')).stdout).toMatch(/spoilt\s+invalid\s+8\s+maxInFlight: Too big/);
       expect((await sluice('endpoint', 'ls', '--json')).json<{ endpointId: string }[]>().map((e) => e.endpointId)).toEqual(expect.arrayContaining(['acme', 'spoilt']));
-      expect((await sluice('status')).stdout).toMatch(/spoilt\s+invalid\s+0\/8/);
+      expect((await sluice('status')).stdout).toMatch(/spoilt\s+invalid\s+-\s+0\/8/);
 
       const sent = await sluice('send', 'spoilt', '--data', '{}', '--event', 'evt_spoilt', '--wait');
       expect(sent).toMatchObject({ code: 1, stderr: expect.stringContaining('dead: invalid-configuration') as string });
@@ -435,9 +436,22 @@ describe('the program', () => {
 
   it('status shows lanes and queues, for people and as JSON', async () => {
     const shown = await sluice('status');
-    expect(shown.stdout).toMatch(/acme\s+ok\s+0\/3/);
+    expect(shown.stdout).toMatch(/acme\s+ok\s+-\s+0\/3/);
     expect((await sluice('status', 'acme', '--json')).json()).toMatchObject({ endpoints: [{ endpointId: 'acme', slots: 3, inFlight: 0 }] });
     expect((await sluice('status', 'nobody')).code).toBe(1);
+  });
+
+  it('status says when an open breaker is tried next', async () => {
+    await sluice('endpoint', 'put', 'ill', '--url', consumer.url());
+    const lanes = createDynamoDbLanes(embedded.db, { endpoints: embedded.output(outputs.endpointsTable), deliveries: embedded.output(outputs.deliveriesTable) });
+    const untilEpochMs = Math.floor(Date.now() / 1_000) * 1_000 + 600_000;
+    const open = { state: 'open', round: 1, untilEpochMs, trips: 3, canary: undefined } as const;
+    await lanes.moveBreaker('ill', undefined, open);
+    const until = new Date(untilEpochMs).toISOString();
+    expect((await sluice('status')).stdout).toMatch(new RegExp(`ill\\s+open\\s+${until}\\s+0/8`));
+    expect((await sluice('status', 'ill', '--json')).json()).toMatchObject({ endpoints: [{ state: 'open', breaker: { state: 'open', until, trips: 3 } }] });
+    await lanes.moveBreaker('ill', open, { ...open, round: 2, untilEpochMs: Date.now() });
+    expect((await sluice('status', 'ill', '--json')).json()).toMatchObject({ endpoints: [{ state: 'half-open' }] });
   });
 
   it('says how to start where no installation runs', async () => {

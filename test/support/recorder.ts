@@ -40,7 +40,8 @@ export interface Recorder {
   close(): Promise<void>;
 }
 
-export async function startRecorder(authority: Authority): Promise<Recorder> {
+/** @param port default: any that is free */
+export async function startRecorder(authority: Authority, port = 0): Promise<Recorder> {
   const requests: Recorded[] = [];
   let decide: (request: Recorded, nth: number) => Reply = () => ({ status: 200 });
   const open = new Set<{ isLive: boolean }>();
@@ -85,7 +86,7 @@ export async function startRecorder(authority: Authority): Promise<Recorder> {
   };
   // A client that was killed half way is no failure of the consumer.
   server.on('clientError', (_error, socket) => socket.destroy());
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  await new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve));
   return {
     requests,
     open: () => open.size,
