@@ -3,13 +3,14 @@ import { aws, putBack } from '../limits/numbers.ts';
 /**
  * Seconds for which a message that could not be tried now stays invisible (L4). Jittered under a ceiling that rises with
  * the receives: a few seconds at first, for a lane is rarely full for long, a minute by the 4th, then doubling up to an
- * hour, so that a day of outage costs few of them. `random` is in [0, 1).
+ * hour, so that a day of outage costs few of them, and to four hours past the 50th. `random` is in [0, 1).
  */
 export function putBackS(receiveCount: number, random: number): number {
   const nth = Number.isFinite(receiveCount) ? Math.max(1, Math.floor(receiveCount)) : 1;
   const early = putBack.earlyCeilingsS[nth - 1];
   const doublings = Math.min(16, nth - putBack.earlyCeilingsS.length);
-  const ceilingS = early ?? Math.min(putBack.doublingCapS, putBack.maxS * 2 ** doublings);
+  const capS = nth > putBack.lateReceive ? putBack.lateCapS : putBack.doublingCapS;
+  const ceilingS = early ?? Math.min(capS, putBack.maxS * 2 ** doublings);
   // Past the early ones the lower half is cut off: full jitter would halve what the doubling is for.
   const floorS = early === undefined ? ceilingS / 2 : putBack.minS;
   return Math.round(floorS + random * (ceilingS - floorS));

@@ -156,6 +156,9 @@ export const putBack = {
   /** From the 5th receive on the ceiling doubles from here up to `doublingCapS`: a day of outage costs about 40 receives. */
   maxS: 60,
   doublingCapS: 3_600,
+  /** From here on the cap is four hours: the queue gives up on a message at its 100th receive, and that must be later than any age limit. */
+  lateReceive: 50,
+  lateCapS: 14_400,
   /** What waits for a breaker comes back spread over this much after it, a share of its open time. */
   openSpread: 0.1,
   openSpreadMinS: 5,
