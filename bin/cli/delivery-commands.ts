@@ -151,7 +151,7 @@ async function status(target: Target, out: Output, id: string | undefined): Prom
     dead: dead.filter((record) => record.endpointId === endpointIdOf(endpoint)).length,
   }));
   const queues = { delivery: await depth(target, target.deliveryQueueUrl), deadLetter: await depth(target, target.deadLetterQueueUrl) };
-  const rows = endpoints.map((e) => [e.endpointId, e.state, e.breaker.until ?? '-', `${e.inFlight}/${e.slots}`, String(e.failuresInARow), String(e.dead)]);
+  const rows = endpoints.map((e) => [e.endpointId, e.breaker.cause === undefined ? e.state : `${e.state} (${e.breaker.cause})`, e.breaker.until ?? '-', `${e.inFlight}/${e.slots}`, String(e.failuresInARow), String(e.dead)]);
   const human = [
     table(['ENDPOINT', 'STATE', 'NEXT TRY', 'IN FLIGHT', 'FAILED IN A ROW', 'DEAD'], rows),
     `Delivery queue: ${queues.delivery.ready} ready, ${queues.delivery.hidden} in flight or waiting. Dead-letter queue: ${queues.deadLetter.ready + queues.deadLetter.hidden}.`,
@@ -169,9 +169,9 @@ function stateOf({ endpoint, lane }: Registered, nowEpochMs: number): EndpointSt
   return lane.failures === 0 ? 'ok' : 'failing';
 }
 
-function breakerOf({ breaker }: Lane): { state: Breaker['state']; until?: string; trips?: number } {
+function breakerOf({ breaker }: Lane): { state: Breaker['state']; cause?: string; until?: string; trips?: number } {
   if (breaker?.state !== 'open') return { state: 'closed' };
-  return { state: 'open', until: time(breaker.untilEpochMs), trips: breaker.trips };
+  return { state: 'open', cause: breaker.cause, until: time(breaker.untilEpochMs), trips: breaker.trips };
 }
 
 async function depth(target: Target, url: string): Promise<{ ready: number; hidden: number }> {

@@ -117,7 +117,7 @@ async function deliverGranted(
   );
   const results = [...settled.values()];
   // Before the slots are given back, or the next wave would be admitted by what this one has found out already.
-  await reportHealth(deps, endpoint, { leaseId, breaker }, results.flatMap((s) => s.health ?? []));
+  await reportHealth(deps, endpoint, { leaseId, breaker }, results.flatMap((s) => s.sample ?? []));
   const give: GiveBack = {
     endpointId: endpoint.config.endpointId,
     leaseId,

@@ -1,4 +1,4 @@
-import { healthOf, type Health } from '../shared/core/breaker.ts';
+import { sampleOf, type Sample } from '../shared/core/breaker.ts';
 import { afterAttempt, dead, reasonToGiveUp, renewed, type CountedOutcome } from '../shared/core/decide.ts';
 import type { Timing } from '../shared/core/outcome.ts';
 import { assertTransition, type DeliveryRecord, type WaitingRecord } from '../shared/core/record.ts';
@@ -17,7 +17,7 @@ export interface Settled {
   readonly record?: DeliveryRecord;
   readonly verdict?: 'success' | 'failure';
   /** What its attempt says about the endpoint, if one was made. */
-  readonly health?: Health;
+  readonly sample?: Sample;
 }
 
 /** One delivery whose claim is ours, from the record that was read under it. */
@@ -118,7 +118,7 @@ async function send(deps: DeliverDeps, claimed: Claimed, waiting: WaitingRecord)
   });
   const sent = outcome.kind === 'answered' || outcome.kind === 'ambiguous';
   const settled = await settle(deps, claimed, settledAs, !sent);
-  return { ...settled, verdict: settledAs.state === 'delivered' ? 'success' : 'failure', health: healthOf(outcome) };
+  return { ...settled, verdict: settledAs.state === 'delivered' ? 'success' : 'failure', sample: sampleOf(outcome) };
 }
 
 /** Writes the verdict, then takes the message to where the verdict says. */

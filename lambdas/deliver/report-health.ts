@@ -1,4 +1,4 @@
-import { afterReport, firstRound, type Breaker, type Health } from '../shared/core/breaker.ts';
+import { afterReport, firstRound, type Breaker, type Sample } from '../shared/core/breaker.ts';
 import { breaker as limits } from '../shared/limits/numbers.ts';
 import type { Endpoint } from '../shared/ports/index.ts';
 import type { DeliverDeps } from './types.ts';
@@ -13,9 +13,9 @@ export interface Sender {
  * Moves the endpoint's breaker by what a lease's attempts say: one conditional write, and none while all is well. Never
  * rejects: a report that is lost makes the breaker later, while its deliveries have their verdicts already.
  */
-export async function reportHealth(deps: DeliverDeps, endpoint: Endpoint, sender: Sender, healths: readonly Health[]): Promise<void> {
+export async function reportHealth(deps: DeliverDeps, endpoint: Endpoint, sender: Sender, samples: readonly Sample[]): Promise<void> {
   const { endpointId, breaker: policy } = endpoint.config;
-  const report = { leaseId: sender.leaseId, round: sender.breaker?.round ?? firstRound, healths };
+  const report = { leaseId: sender.leaseId, round: sender.breaker?.round ?? firstRound, samples };
   let from = sender.breaker;
   try {
     for (let swap = 0; swap < limits.swaps; swap++) {
@@ -37,6 +37,6 @@ export async function reportHealth(deps: DeliverDeps, endpoint: Endpoint, sender
 /** Its transitions are events that somebody sees (C5). */
 function tell(deps: DeliverDeps, endpointId: string, from: Breaker | undefined, to: Breaker): void {
   if (to.round === (from?.round ?? firstRound)) return;
-  if (to.state === 'open') deps.telemetry.event('breaker-opened', { endpointId, untilEpochMs: to.untilEpochMs, trips: to.trips });
+  if (to.state === 'open') deps.telemetry.event('breaker-opened', { endpointId, cause: to.cause, untilEpochMs: to.untilEpochMs, trips: to.trips });
   else deps.telemetry.event('breaker-closed', { endpointId });
 }

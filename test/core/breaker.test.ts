@@ -1,19 +1,17 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { afterReport, healthOf, mayProbe, type Breaker, type ClosedBreaker, type Health, type OpenBreaker } from '../../lambdas/shared/core/breaker.ts';
+import { afterReport, mayProbe, sampleOf, type Breaker, type Health, type OpenBreaker } from '../../lambdas/shared/core/breaker.ts';
 import type { AttemptOutcome } from '../../lambdas/shared/core/outcome.ts';
-import { endpointOf, t0EpochMs, timed } from '../support/builders.ts';
+import { closedBreaker, endpointOf, openBreaker, t0EpochMs, timed } from '../support/builders.ts';
 
 const policy = endpointOf().config.breaker;
-const closedOf = (more: Partial<ClosedBreaker> = {}): ClosedBreaker => ({
-  state: 'closed', round: 0, sinceEpochMs: t0EpochMs, attempts: 0, failures: 0, connectFailures: 0, by: 'l0', ...more,
-});
-const openOf = (more: Partial<OpenBreaker> = {}): OpenBreaker => ({ state: 'open', round: 1, untilEpochMs: t0EpochMs + 30_000, trips: 1, canary: undefined, ...more });
-const withCanary = openOf({ canary: { leaseId: 'l1', expiresEpochMs: t0EpochMs + 65_000 } });
+const failedOf = (attempts: number, hits: number, sinceEpochMs = t0EpochMs) => ({ sinceEpochMs, attempts, hits });
+const withCanary = openBreaker({ canary: { leaseId: 'l1', expiresEpochMs: t0EpochMs + 65_000 } });
 const of = (health: Health, times = 1): Health[] => Array.from({ length: times }, () => health);
 
-function after(breaker: Breaker | undefined, healths: readonly Health[], { round = breaker?.round ?? 0, leaseId = 'l1', nowEpochMs = t0EpochMs } = {}) {
-  return afterReport(breaker, { leaseId, round, healths }, policy, nowEpochMs);
+function after(breaker: Breaker | undefined, healths: readonly Health[], { round = breaker?.round ?? 0, leaseId = 'l1', nowEpochMs = t0EpochMs, durationMs = 1, slowP95Ms = null as number | null } = {}) {
+  const samples = healths.map((health) => ({ health, durationMs }));
+  return afterReport(breaker, { leaseId, round, samples }, { ...policy, slowP95Ms }, nowEpochMs);
 }
 
 describe('the health of an endpoint', () => {
@@ -31,77 +29,99 @@ describe('the health of an endpoint', () => {
     ['no socket of ours', { kind: 'notStarted', why: 'no-socket' }, 'unknown'],
     ['a configuration that cannot be sent', { kind: 'invalidConfiguration', detail: 'x' }, 'unknown'],
   ])('by %s', (_what, outcome, health) => {
-    expect(healthOf(outcome)).toBe(health);
+    expect(sampleOf(outcome)).toEqual({ health, durationMs: health === 'unknown' && outcome.kind !== 'ambiguous' ? 0 : 1 });
   });
 });
 
 describe('a closed breaker', () => {
   it.each<[string, Breaker | undefined, Health[]]>([
     ['nothing was ever wrong', undefined, of('answered', 50)],
-    ['nothing is wrong any more', closedOf({ round: 2 }), of('answered', 50)],
-    ['nothing was sent', closedOf({ failures: 3, attempts: 3 }), []],
-    ['nothing says anything', closedOf({ failures: 3, attempts: 3 }), [...of('unknown', 30), ...of('throttled', 30)]],
+    ['nothing is wrong any more', closedBreaker({ round: 2 }), of('answered', 50)],
+    ['nothing was sent', closedBreaker({ failed: failedOf(3, 3) }), []],
+    ['nothing says anything', closedBreaker({ failed: failedOf(3, 3) }), [...of('unknown', 30), ...of('throttled', 30)]],
   ])('costs no write where %s', (_why, breaker, healths) => {
     expect(after(breaker, healths)).toBeUndefined();
   });
 
   it('counts from the first failure, successes too', () => {
     const first = after(undefined, ['failed', 'answered']);
-    expect(first).toEqual(closedOf({ attempts: 2, failures: 1, by: 'l1' }));
-    expect(after(first, of('answered', 3), { leaseId: 'l2', nowEpochMs: t0EpochMs + 1 })).toEqual(closedOf({ attempts: 5, failures: 1, by: 'l2' }));
+    expect(first).toEqual(closedBreaker({ failed: failedOf(2, 1), by: 'l1' }));
+    expect(after(first, of('answered', 3), { leaseId: 'l2', nowEpochMs: t0EpochMs + 1 })).toEqual(closedBreaker({ failed: failedOf(5, 1), by: 'l2' }));
   });
 
   it('opens at half of twenty, and not before', () => {
-    const nineteen = closedOf({ attempts: 18, failures: 9 });
-    expect(after(nineteen, ['failed'])).toMatchObject({ state: 'closed', attempts: 19, failures: 10 });
-    expect(after(nineteen, ['failed', 'answered'])).toEqual(openOf());
-    expect(after(closedOf({ attempts: 18, failures: 8 }), ['failed', 'answered'])).toMatchObject({ state: 'closed', attempts: 20, failures: 9 });
+    const nineteen = closedBreaker({ failed: failedOf(18, 9) });
+    expect(after(nineteen, ['failed'])).toMatchObject({ state: 'closed', failed: { attempts: 19, hits: 10 } });
+    expect(after(nineteen, ['failed', 'answered'])).toEqual(openBreaker());
+    expect(after(closedBreaker({ failed: failedOf(18, 8) }), ['failed', 'answered'])).toMatchObject({ state: 'closed', failed: { attempts: 20, hits: 9 } });
   });
 
   it('opens by one report that is bad enough', () => {
-    expect(after(undefined, of('failed', 20))).toEqual(openOf());
+    expect(after(undefined, of('failed', 20))).toEqual(openBreaker());
   });
 
   it('opens after five connections in a row that could not be made, however long they take', () => {
-    const four = closedOf({ attempts: 4, failures: 4, connectFailures: 4, sinceEpochMs: t0EpochMs - 3_600_000 });
-    expect(after(four, ['unreachable'])).toEqual(openOf());
+    const four = closedBreaker({ failed: failedOf(4, 4, t0EpochMs - 3_600_000), connectFailures: 4 });
+    expect(after(four, ['unreachable'])).toEqual(openBreaker({ cause: 'unreachable' }));
     expect(after(four, ['answered'])).toMatchObject({ connectFailures: 0 });
     expect(after(four, ['failed'])).toMatchObject({ state: 'closed', connectFailures: 0 });
     expect(after(four, ['unknown', 'throttled'])).toBeUndefined();
   });
 
   it.each([['it is over', 60_001], ['it began in the future, by another clock', -1]])('begins a new window where %s', (_why, ageMs) => {
-    const bad = closedOf({ attempts: 19, failures: 19 });
-    expect(after(bad, ['failed'], { nowEpochMs: t0EpochMs + ageMs })).toEqual(closedOf({ attempts: 1, failures: 1, by: 'l1', sinceEpochMs: t0EpochMs + ageMs }));
+    const bad = closedBreaker({ failed: failedOf(19, 19) });
+    expect(after(bad, ['failed'], { nowEpochMs: t0EpochMs + ageMs })).toEqual(closedBreaker({ failed: failedOf(1, 1, t0EpochMs + ageMs), by: 'l1' }));
     expect(after(bad, ['failed'], { nowEpochMs: t0EpochMs + 60_000 })).toMatchObject({ state: 'open' });
   });
 
+  it('opens where more than one in twenty is slower than the ceiling, whatever the status', () => {
+    const slow = (attempts: number, hits: number, sinceEpochMs = t0EpochMs) => closedBreaker({ slow: { sinceEpochMs, attempts, hits } });
+    const late = { slowP95Ms: 3_000, durationMs: 3_001 };
+    const asSlow = openBreaker({ cause: 'slow', untilEpochMs: t0EpochMs + 600_000 });
+    expect(after(slow(19, 1), ['answered'], late)).toEqual(asSlow);
+    expect(after(slow(19, 1), ['failed'], late)).toEqual(asSlow);
+    expect(after(slow(18, 1), ['answered'], late)).toMatchObject({ state: 'closed', slow: { attempts: 19, hits: 2 } });
+    expect(after(slow(19, 1), ['answered'], { ...late, durationMs: 3_000 })).toMatchObject({ state: 'closed', slow: { attempts: 20, hits: 1 } });
+    expect(after(slow(39, 1), ['answered'], late)).toMatchObject({ state: 'closed', slow: { attempts: 40, hits: 2 } });
+    expect(after(slow(19, 19, t0EpochMs - 300_001), ['answered'], late)).toMatchObject({ state: 'closed', slow: failedOf(1, 1) });
+    // What has no answer has no latency of its own, and an endpoint without a ceiling is not watched.
+    expect(after(slow(19, 19), of('unreachable', 1), late)).toMatchObject({ state: 'closed', slow: { attempts: 19, hits: 19 } });
+    expect(after(slow(19, 19), of('answered', 9), { durationMs: 20_000 })).toBeUndefined();
+    expect(after(undefined, ['answered'], { slowP95Ms: 3_000 })).toEqual(closedBreaker({ slow: failedOf(1, 0), by: 'l1' }));
+  });
+
   it('ignores what another round reports', () => {
-    for (const round of [0, 2]) expect(after(closedOf({ round: 1 }), of('unreachable', 32), { round })).toBeUndefined();
+    for (const round of [0, 2]) expect(after(closedBreaker({ round: 1 }), of('unreachable', 32), { round })).toBeUndefined();
   });
 });
 
 describe('an open breaker', () => {
   it('may be tried by one delivery when its time has come', () => {
     const at = (breaker: OpenBreaker, ms: number) => mayProbe(breaker, policy, t0EpochMs + ms);
-    expect([at(openOf(), 29_999), at(openOf(), 30_000)]).toEqual([false, true]);
+    expect([at(openBreaker(), 29_999), at(openBreaker(), 30_000)]).toEqual([false, true]);
     expect([at(withCanary, 64_999), at(withCanary, 65_000)]).toEqual([false, true]);
   });
 
   it('is not held open by a clock that was wrong', () => {
-    const far = openOf({ untilEpochMs: t0EpochMs + policy.maxOpenS * 1_000 });
+    const far = openBreaker({ untilEpochMs: t0EpochMs + policy.maxOpenS * 1_000 });
     expect([mayProbe(far, policy, t0EpochMs), mayProbe(far, policy, t0EpochMs - 1)]).toEqual([false, true]);
   });
 
   it.each<[string, Health[], Breaker]>([
-    ['closes where its canary is answered', ['answered'], closedOf({ round: 2, by: 'l1' })],
-    ['opens again for twice as long where it fails', ['failed'], openOf({ round: 2, trips: 2, untilEpochMs: t0EpochMs + 60_000 })],
-    ['opens again for twice as long where there is no connection', ['unreachable'], openOf({ round: 2, trips: 2, untilEpochMs: t0EpochMs + 60_000 })],
-    ['opens again for as long where it is asked to wait', ['throttled'], openOf({ round: 2, trips: 1 })],
-    ['has room for another canary where it sent nothing', [], openOf()],
-    ['has room for another canary where its answer says nothing', ['unknown'], openOf()],
+    ['closes where its canary is answered', ['answered'], closedBreaker({ round: 2, by: 'l1' })],
+    ['opens again for twice as long where it fails', ['failed'], openBreaker({ round: 2, trips: 2, untilEpochMs: t0EpochMs + 60_000 })],
+    ['opens again for twice as long where there is no connection', ['unreachable'], openBreaker({ round: 2, cause: 'unreachable', trips: 2, untilEpochMs: t0EpochMs + 60_000 })],
+    ['opens again for as long where it is asked to wait', ['throttled'], openBreaker({ round: 2, trips: 1 })],
+    ['has room for another canary where it sent nothing', [], openBreaker()],
+    ['has room for another canary where its answer says nothing', ['unknown'], openBreaker()],
   ])('%s', (_what, healths, expected) => {
     expect(after(withCanary, healths)).toEqual(expected);
+  });
+
+  it('stays open where its canary is answered later than the ceiling, and no longer each time', () => {
+    const expected = openBreaker({ round: 2, cause: 'slow', trips: 2, untilEpochMs: t0EpochMs + 600_000 });
+    expect(after(withCanary, ['answered'], { slowP95Ms: 3_000, durationMs: 3_001 })).toEqual(expected);
+    expect(after(withCanary, ['answered'], { slowP95Ms: 3_000, durationMs: 3_000 })).toMatchObject({ state: 'closed' });
   });
 
   it('doubles its time up to the cap, however often', () => {

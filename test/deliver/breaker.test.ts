@@ -1,9 +1,9 @@
 /** The flow and the circuit breaker: what opens it, what waits, who is the canary, and what a canary's end means (R7, C3, C4). */
 import { beforeEach, describe, expect, it } from 'vitest';
-import type { Breaker } from '../../lambdas/shared/core/breaker.ts';
+import type { Breaker, Cause } from '../../lambdas/shared/core/breaker.ts';
 import { breaker as defaults } from '../../lambdas/shared/limits/numbers.ts';
 import type { Lanes } from '../../lambdas/shared/ports/index.ts';
-import { bodyOf, deliveredOf, endpointOf, receivedOf } from '../support/builders.ts';
+import { bodyOf, closedBreaker, deliveredOf, endpointOf, openBreaker, receivedOf, timed } from '../support/builders.ts';
 import { Harness } from '../support/deliver-harness.ts';
 import { ambiguous, answered, noSocket, unsent, type HttpOutcome } from '../support/fakes.ts';
 
@@ -35,17 +35,17 @@ async function probe(outcome: HttpOutcome, ...batch: string[]): Promise<Breaker 
 }
 
 describe('an endpoint that fails', () => {
-  it.each<[string, HttpOutcome, number]>([
-    ['connections that cannot be made', unsent, defaults.connectFailures],
-    ['a 503', answered(503), defaults.minAttempts],
-    ['silence', ambiguous, defaults.minAttempts],
-  ])('is left alone after so many times %s', async (_what, outcome, times) => {
+  it.each<[string, HttpOutcome, number, Cause]>([
+    ['connections that cannot be made', unsent, defaults.connectFailures, 'unreachable'],
+    ['a 503', answered(503), defaults.minAttempts, 'failing'],
+    ['silence', ambiguous, defaults.minAttempts, 'failing'],
+  ])('is left alone after so many times %s', async (_what, outcome, times, cause) => {
     h.http.script = () => outcome;
     for (const eventId of events(times - 1)) await h.run(batchOf(eventId));
     expect((await h.lane()).breaker).toMatchObject({ state: 'closed' });
     await h.run(batchOf('last'));
-    expect((await h.lane()).breaker).toEqual({ state: 'open', round: 1, untilEpochMs: h.clock.nowEpochMs() + openMs, trips: 1, canary: undefined });
-    expect(said('breaker-opened')).toEqual([{ endpointId: 'acme', untilEpochMs: h.clock.nowEpochMs() + openMs, trips: 1 }]);
+    expect((await h.lane()).breaker).toEqual(openBreaker({ cause, untilEpochMs: h.clock.nowEpochMs() + openMs }));
+    expect(said('breaker-opened')).toEqual([{ endpointId: 'acme', cause, untilEpochMs: h.clock.nowEpochMs() + openMs, trips: 1 }]);
     await h.run(batchOf(...events(10, 'more')));
     expect(h.http.requests).toHaveLength(times);
   });
@@ -68,6 +68,20 @@ describe('an endpoint that fails', () => {
     expect(await h.run(batchOf(...events(10)))).toHaveLength(10);
     expect(h.http.requests).toHaveLength(5);
     expect((await h.lane()).breaker).toMatchObject({ state: 'open' });
+  });
+
+  it('is left alone where it answers, but later than its own ceiling (L5)', async () => {
+    h = await Harness.create({ breaker: { slowP95Ms: 3_000 } });
+    h.http.script = () => ({ ...answered(200), ...timed(3_001) });
+    for (const eventId of events(20)) await h.run(batchOf(eventId));
+    expect((await h.lane()).breaker).toEqual(openBreaker({ cause: 'slow', untilEpochMs: h.clock.nowEpochMs() + 600_000 }));
+    h.clock.advance(600_000);
+    await h.run(batchOf('slow-again'));
+    expect((await h.lane()).breaker).toMatchObject({ state: 'open', round: 2, cause: 'slow', trips: 2, untilEpochMs: h.clock.nowEpochMs() + 600_000 });
+    h.clock.advance(600_000);
+    h.http.script = () => answered(200);
+    await h.run(batchOf('quick'));
+    expect((await h.lane()).breaker).toMatchObject({ state: 'closed', round: 3 });
   });
 
   it('has no write more while all is well', async () => {
@@ -132,19 +146,19 @@ describe('when its time has come', () => {
     ['200 and a broken body', { ...answered(200), cut: 'body ECONNRESET' } as HttpOutcome],
     ['404', answered(404)],
   ])('one delivery is sent, and by %s it closes: the others follow at once', async (_what, outcome) => {
-    expect(await probe(outcome, ...events(6))).toMatchObject({ state: 'closed', round: 2, attempts: 0, failures: 0 });
+    expect(await probe(outcome, ...events(6))).toMatchObject({ state: 'closed', round: 2, failed: { hits: 0 } });
     expect([...h.http.sent].sort()).toEqual(events(6));
     expect(said('breaker-closed')).toEqual([{ endpointId: 'acme' }]);
     expect(await h.lane()).toMatchObject({ avail: 8, leases: new Map(), claims: new Map() });
   });
 
-  it.each<[string, HttpOutcome, number]>([
-    ['503', answered(503), 2],
-    ['silence', ambiguous, 2],
-    ['no connection', unsent, 2],
-    ['429', answered(429), 1],
-  ])('one delivery is sent, and by %s it opens again: the others wait', async (_what, outcome, trips) => {
-    expect(await probe(outcome, ...events(6))).toEqual({ state: 'open', round: 2, trips, untilEpochMs: h.clock.nowEpochMs() + trips * openMs, canary: undefined });
+  it.each<[string, HttpOutcome, number, Cause]>([
+    ['503', answered(503), 2, 'failing'],
+    ['silence', ambiguous, 2, 'failing'],
+    ['no connection', unsent, 2, 'unreachable'],
+    ['429', answered(429), 1, 'unreachable'],
+  ])('one delivery is sent, and by %s it opens again: the others wait', async (_what, outcome, trips, cause) => {
+    expect(await probe(outcome, ...events(6))).toEqual(openBreaker({ round: 2, cause, trips, untilEpochMs: h.clock.nowEpochMs() + trips * openMs }));
     expect(h.http.sent).toEqual(['e0']);
     expect(await h.lane()).toMatchObject({ avail: 8, leases: new Map(), claims: new Map() });
   });
@@ -170,7 +184,7 @@ describe('when its time has come', () => {
     ['finds no socket of ours', noSocket],
     ['dies on a socket that was used before', { ...ambiguous, reused: true } as HttpOutcome],
   ])('a canary that %s makes room for another', async (_what, outcome) => {
-    expect(await probe(outcome, 'a')).toEqual({ state: 'open', round: 1, trips: 1, untilEpochMs: h.clock.nowEpochMs(), canary: undefined });
+    expect(await probe(outcome, 'a')).toEqual(openBreaker({ cause: 'unreachable', untilEpochMs: h.clock.nowEpochMs() }));
     h.http.script = () => answered(200);
     await h.run(batchOf('b'));
     expect((await h.lane()).breaker).toMatchObject({ state: 'closed' });
@@ -185,9 +199,9 @@ describe('when its time has come', () => {
   it('a canary that is refused, because somebody sends that delivery, leaves the place free', async () => {
     h.clock.advance(openMs);
     const { breaker } = await h.lane();
-    await h.store.lanes.moveBreaker('acme', breaker, { state: 'closed', round: 2, sinceEpochMs: 0, attempts: 0, failures: 0, connectFailures: 0, by: '' });
+    await h.store.lanes.moveBreaker('acme', breaker, closedBreaker({ round: 2 }));
     await h.claimElsewhere({ eventId: 'a' });
-    await h.store.lanes.moveBreaker('acme', (await h.lane()).breaker, { state: 'open', round: 3, untilEpochMs: h.clock.nowEpochMs(), trips: 1, canary: undefined });
+    await h.store.lanes.moveBreaker('acme', (await h.lane()).breaker, openBreaker({ round: 3, untilEpochMs: h.clock.nowEpochMs() }));
     await h.run(batchOf('a'));
     expect([h.http.sent, (await h.lane()).breaker]).toMatchObject([[], { state: 'open', round: 3, canary: undefined }]);
     await h.run(batchOf('a', 'b'));
@@ -241,10 +255,10 @@ describe('a report', () => {
     let others = 2;
     await failing(async (id, from, to) => {
       const { breaker } = await h.lane();
-      if (others-- > 0) await h.store.lanes.moveBreaker(id, breaker, { state: 'closed', round: 0, sinceEpochMs: h.clock.nowEpochMs(), attempts: 9 - others, failures: 5, connectFailures: 0, by: `other${others}` });
+      if (others-- > 0) await h.store.lanes.moveBreaker(id, breaker, closedBreaker({ failed: { sinceEpochMs: h.clock.nowEpochMs(), attempts: 9 - others, hits: 5 }, by: `other${others}` }));
       return h.store.lanes.moveBreaker(id, from, to);
     });
-    expect((await h.lane()).breaker).toMatchObject({ attempts: 10, failures: 6 });
+    expect((await h.lane()).breaker).toMatchObject({ failed: { attempts: 10, hits: 6 } });
   });
 
   it('whose write the SDK repeats is counted once', async () => {
@@ -252,13 +266,13 @@ describe('a report', () => {
       await h.store.lanes.moveBreaker(...args);
       return h.store.lanes.moveBreaker(...args);
     });
-    expect((await h.lane()).breaker).toMatchObject({ attempts: 1, failures: 1 });
+    expect((await h.lane()).breaker).toMatchObject({ failed: { attempts: 1, hits: 1 } });
   });
 
   it.each<[string, Lanes['moveBreaker']]>([
     ['has no answer', () => Promise.resolve({ kind: 'unsure' })],
     ['finds no lane', () => Promise.resolve({ kind: 'lost', lane: undefined })],
-    ['is always overtaken', async () => ({ kind: 'lost', lane: { ...(await h.lane()), breaker: { state: 'closed', round: 0, sinceEpochMs: h.clock.nowEpochMs(), attempts: 1, failures: 1, connectFailures: 0, by: 'other' } } })],
+    ['is always overtaken', async () => ({ kind: 'lost', lane: { ...(await h.lane()), breaker: closedBreaker({ failed: { sinceEpochMs: h.clock.nowEpochMs(), attempts: 1, hits: 1 }, by: 'other' }) } })],
     ['throws', () => Promise.reject(new Error('a bug'))],
   ])('that %s does not undo its deliveries', async (_what, moveBreaker) => {
     await failing(moveBreaker);

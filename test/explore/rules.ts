@@ -86,7 +86,7 @@ function checkBreaker(before: Breaker | undefined, after: Breaker | undefined): 
   if (rounds === 0 && was !== after.state) return [`the breaker went from ${was} to ${after.state} within a round`];
   if (after.state === 'open') return [];
   if (before?.state === 'open') return after.by === before.canary?.leaseId ? [] : ['the breaker was closed by another than its canary'];
-  return before !== undefined && after.sinceEpochMs === before.sinceEpochMs && after.attempts < before.attempts ? ['a report was forgotten'] : [];
+  return before !== undefined && after.failed.sinceEpochMs === before.failed.sinceEpochMs && after.failed.attempts < before.failed.attempts ? ['a report was forgotten'] : [];
 }
 
 function checkRecord(before: DeliveryRecord | undefined, after: DeliveryRecord, items: Items, copied: readonly string[]): Written {

@@ -4,7 +4,7 @@ import type { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { createDynamoDbLanes } from '../../lambdas/shared/adapters/dynamodb-lanes.ts';
 import { createDynamoDbRecords } from '../../lambdas/shared/adapters/dynamodb-records.ts';
 import { syntheticKeyOf } from '../../lambdas/shared/core/keys.ts';
-import { deliveredOf, endpointOf, t0EpochMs, waitingOf } from '../support/builders.ts';
+import { deliveredOf, endpointOf, openBreaker, t0EpochMs, waitingOf } from '../support/builders.ts';
 import { tables } from './program.ts';
 import { copyName } from './rules.ts';
 import { outcomes, World, type WorldSpec } from './world.ts';
@@ -223,7 +223,7 @@ const specs: readonly WorldSpec[] = [
 
 /** An open breaker that may be tried at once. */
 async function opened(_world: World, db: DynamoDBClient): Promise<void> {
-  await createDynamoDbLanes(db, tables).moveBreaker('acme', undefined, { state: 'open', round: 1, untilEpochMs: t0EpochMs, trips: 1, canary: undefined });
+  await createDynamoDbLanes(db, tables).moveBreaker('acme', undefined, openBreaker({ untilEpochMs: t0EpochMs }));
 }
 
 function malformed(world: World) {

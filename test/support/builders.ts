@@ -1,4 +1,5 @@
 /** Values of the domain with everything filled in, so that a test states only what it is about. */
+import type { ClosedBreaker, OpenBreaker } from '../../lambdas/shared/core/breaker.ts';
 import { dead } from '../../lambdas/shared/core/decide.ts';
 import { claimKeyOf, hashOf, recordKeyOf, shortHash } from '../../lambdas/shared/core/keys.ts';
 import type { Lane } from '../../lambdas/shared/core/lane.ts';
@@ -70,6 +71,15 @@ export function deadOf(phase: DeadRecord['phase'], overrides: Partial<WaitingRec
 /** A record in every state that has one, in generation 0. */
 export function everyState(): DeliveryRecord[] {
   return [waitingOf(), deliveredOf(), deadOf('burying'), deadOf('buried')];
+}
+
+export function closedBreaker(overrides: Partial<ClosedBreaker> = {}): ClosedBreaker {
+  const none = { sinceEpochMs: 0, attempts: 0, hits: 0 };
+  return { state: 'closed', round: 0, failed: none, slow: none, connectFailures: 0, by: 'l0', ...overrides };
+}
+
+export function openBreaker(overrides: Partial<OpenBreaker> = {}): OpenBreaker {
+  return { state: 'open', round: 1, cause: 'failing', untilEpochMs: t0EpochMs + 30_000, trips: 1, canary: undefined, ...overrides };
 }
 
 export function laneOf(overrides: Partial<Lane> = {}): Lane {

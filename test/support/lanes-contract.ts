@@ -1,17 +1,17 @@
 /** What every implementation of the port Lanes must do. */
 import { beforeEach, describe, expect, it } from 'vitest';
-import type { Breaker, ClosedBreaker, OpenBreaker } from '../../lambdas/shared/core/breaker.ts';
+import type { Breaker } from '../../lambdas/shared/core/breaker.ts';
 import { afterReap } from '../../lambdas/shared/core/decide.ts';
 import { removedCfg } from '../../lambdas/shared/core/lane.ts';
 import type { DeliveryRecord, WaitingRecord } from '../../lambdas/shared/core/record.ts';
 import type { Admission, ReapClaim } from '../../lambdas/shared/ports/index.ts';
-import { deadOf, deliveredOf, t0EpochMs, waitingOf } from './builders.ts';
+import { closedBreaker, deadOf, deliveredOf, openBreaker, t0EpochMs, waitingOf } from './builders.ts';
 import { expiresEpochMs, LaneSubject, type World } from './world.ts';
 
 const l1 = (slots: number, ends = expiresEpochMs) => ['l1', { slots, expiresEpochMs: ends }] as const;
 
-const tally: ClosedBreaker = { state: 'closed', round: 0, sinceEpochMs: t0EpochMs, attempts: 3, failures: 1, connectFailures: 1, by: 'l0' };
-const open: OpenBreaker = { state: 'open', round: 1, untilEpochMs: t0EpochMs, trips: 1, canary: undefined };
+const tally = closedBreaker({ failed: { sinceEpochMs: t0EpochMs, attempts: 3, hits: 1 }, slow: { sinceEpochMs: t0EpochMs - 5, attempts: 7, hits: 2 }, connectFailures: 1 });
+const open = openBreaker({ untilEpochMs: t0EpochMs });
 const canary = { leaseId: 'l1', expiresEpochMs };
 
 export function describeLanes(world: () => World): void {
@@ -224,7 +224,7 @@ export function describeLanes(world: () => World): void {
     it.each<[string, Breaker | undefined, Breaker]>([
       ['from nothing to a tally', undefined, tally],
       ['from nothing to open', undefined, open],
-      ['from a tally to another', tally, { ...tally, failures: 2 }],
+      ['from a tally to another', tally, { ...tally, slow: { ...tally.slow, hits: 3 } }],
       ['from a tally to open', tally, open],
       ['from open to open', open, { ...open, round: 2, trips: 2 }],
       ['from open with a canary to a tally', { ...open, canary }, { ...tally, round: 2 }],
@@ -240,7 +240,7 @@ export function describeLanes(world: () => World): void {
     it.each<[string, Breaker | undefined, Breaker | undefined]>([
       ['there is a tally and none was seen', tally, undefined],
       ['it is open and nothing was seen', open, undefined],
-      ['the tally is another', tally, { ...tally, attempts: 2 }],
+      ['the tally is another', tally, { ...tally, failed: { ...tally.failed, attempts: 2 } }],
       ['the tally is of another lease', tally, { ...tally, by: 'l9' }],
       ['it has opened', open, tally],
       ['it has closed', tally, open],

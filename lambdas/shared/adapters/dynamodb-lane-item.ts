@@ -1,8 +1,11 @@
-import type { Breaker, ClosedBreaker, OpenBreaker } from '../core/breaker.ts';
+import type { Breaker, Cause, ClosedBreaker, OpenBreaker, Share } from '../core/breaker.ts';
 import type { Claim, Lane, Lease } from '../core/lane.ts';
 
 /** Sort keys of the Endpoints table. */
 export const sk = { config: 'config', lane: 'lane' } as const;
+
+/** Beginning of a window, attempts, hits. */
+type ShareValue = [number, number, number];
 
 export interface LaneItem {
   readonly slots: number;
@@ -13,10 +16,10 @@ export interface LaneItem {
   /** Claim key to [lease id, first characters of the payload hash]. */
   readonly claims: Record<string, [string, string]>;
   readonly failures?: number;
-  /** Of a closed breaker: round, beginning of the window, attempts, failures, connections in a row that failed, the lease that reported last. */
-  readonly tally?: [number, number, number, number, number, string];
-  /** Of an open breaker: round, its end, trips in a row, and the canary's lease and expiry, empty where there is none. */
-  readonly open?: [number, number, number, string, number];
+  /** Of a closed breaker: round, connections in a row that failed, the lease that reported last; then of failures, and of what was slow: beginning of the window, attempts, hits. */
+  readonly tally?: [number, number, string, ...ShareValue, ...ShareValue];
+  /** Of an open breaker: round, its cause, its end, trips in a row, and the canary's lease and expiry, empty where there is none. */
+  readonly open?: [number, Cause, number, number, string, number];
 }
 
 export function toLane(item: Record<string, unknown>): Lane {
@@ -34,19 +37,22 @@ export function toLane(item: Record<string, unknown>): Lane {
 
 export function toBreaker({ open, tally }: Pick<LaneItem, 'open' | 'tally'>): Breaker | undefined {
   if (open !== undefined) {
-    const [round, untilEpochMs, trips, leaseId, expiresEpochMs] = open;
-    return { state: 'open', round, untilEpochMs, trips, canary: leaseId === '' ? undefined : { leaseId, expiresEpochMs } };
+    const [round, cause, untilEpochMs, trips, leaseId, expiresEpochMs] = open;
+    return { state: 'open', round, cause, untilEpochMs, trips, canary: leaseId === '' ? undefined : { leaseId, expiresEpochMs } };
   }
   if (tally === undefined) return undefined;
-  const [round, sinceEpochMs, attempts, failures, connectFailures, by] = tally;
-  return { state: 'closed', round, sinceEpochMs, attempts, failures, connectFailures, by };
+  const [round, connectFailures, by, ...shares] = tally;
+  return { state: 'closed', round, connectFailures, by, failed: toShare(shares.slice(0, 3) as ShareValue), slow: toShare(shares.slice(3) as ShareValue) };
 }
 
-export const openValue = ({ round, untilEpochMs, trips, canary }: OpenBreaker): NonNullable<LaneItem['open']> => [
-  round, untilEpochMs, trips, canary?.leaseId ?? '', canary?.expiresEpochMs ?? 0,
+const toShare = ([sinceEpochMs, attempts, hits]: ShareValue): Share => ({ sinceEpochMs, attempts, hits });
+const shareValue = ({ sinceEpochMs, attempts, hits }: Share): ShareValue => [sinceEpochMs, attempts, hits];
+
+export const openValue = ({ round, cause, untilEpochMs, trips, canary }: OpenBreaker): NonNullable<LaneItem['open']> => [
+  round, cause, untilEpochMs, trips, canary?.leaseId ?? '', canary?.expiresEpochMs ?? 0,
 ];
-export const tallyValue = (closed: ClosedBreaker): NonNullable<LaneItem['tally']> => [
-  closed.round, closed.sinceEpochMs, closed.attempts, closed.failures, closed.connectFailures, closed.by,
+export const tallyValue = ({ round, connectFailures, by, failed, slow }: ClosedBreaker): NonNullable<LaneItem['tally']> => [
+  round, connectFailures, by, ...shareValue(failed), ...shareValue(slow),
 ];
 
 export const leaseValue = (lease: Lease): [number, number] => [lease.slots, lease.expiresEpochMs];

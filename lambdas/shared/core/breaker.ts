@@ -1,9 +1,10 @@
 import type { BreakerPolicy } from '../limits/endpoint-schema.ts';
+import { breaker as limits } from '../limits/numbers.ts';
 import type { AttemptOutcome } from './outcome.ts';
 
 /**
- * The circuit breaker of one endpoint, fleet-wide, as its lane holds it (R7). Every move from closed to open or back begins a
- * new round; what was sent in an earlier one says nothing about this.
+ * The circuit breaker of one endpoint, fleet-wide, as its lane holds it (R7, L5). Every move from closed to open or back begins
+ * a new round; what was sent in an earlier one says nothing about this.
  */
 export type Breaker = ClosedBreaker | OpenBreaker;
 
@@ -11,26 +12,37 @@ export type Breaker = ClosedBreaker | OpenBreaker;
 export interface ClosedBreaker {
   readonly state: 'closed';
   readonly round: number;
-  /** Beginning of the window in which attempts are counted. */
-  readonly sinceEpochMs: number;
-  readonly attempts: number;
-  readonly failures: number;
+  /** Of the attempts in a window, those that failed. */
+  readonly failed: Share;
+  /** Of the attempts in a longer one, those that took longer than the endpoint's ceiling; counted only where it has one. */
+  readonly slow: Share;
   /** Connections in a row that could not be made. */
   readonly connectFailures: number;
   /** The lease whose report was counted last: a write that is repeated finds its own. */
   readonly by: string;
 }
 
+/** How many of the attempts since the beginning of a window. */
+export interface Share {
+  readonly sinceEpochMs: number;
+  readonly attempts: number;
+  readonly hits: number;
+}
+
 /** Nothing goes, but one canary at a time once `untilEpochMs` has come. */
 export interface OpenBreaker {
   readonly state: 'open';
   readonly round: number;
+  readonly cause: Cause;
   readonly untilEpochMs: number;
   /** Times in a row that it opened without closing: each doubles the time. */
   readonly trips: number;
   /** The delivery that is sent to see how the endpoint is. Expires with its lease. */
   readonly canary: { readonly leaseId: string; readonly expiresEpochMs: number } | undefined;
 }
+
+/** Why a breaker opened: too many failures, no connection several times in a row, or answers that take too long. */
+export type Cause = 'failing' | 'unreachable' | 'slow';
 
 /** What an attempt says about its endpoint's health. */
 export type Health =
@@ -45,14 +57,23 @@ export type Health =
   /** Nothing: what ended it was ours, or a socket that was used before and may just have been old. */
   | 'unknown';
 
+export interface Sample {
+  readonly health: Health;
+  readonly durationMs: number;
+}
+
 /** What the attempts of one lease say, in the round in which it was admitted. */
 export interface HealthReport {
   readonly leaseId: string;
   readonly round: number;
-  readonly healths: readonly Health[];
+  readonly samples: readonly Sample[];
 }
 
-export function healthOf(outcome: AttemptOutcome): Health {
+export function sampleOf(outcome: AttemptOutcome): Sample {
+  return { health: healthOf(outcome), durationMs: 'durationMs' in outcome ? outcome.durationMs : 0 };
+}
+
+function healthOf(outcome: AttemptOutcome): Health {
   switch (outcome.kind) {
     case 'answered':
       if (outcome.status === 429) return 'throttled';
@@ -77,51 +98,82 @@ export function afterReport(breaker: Breaker | undefined, report: HealthReport, 
   if (breaker?.state === 'open') return breaker.canary?.leaseId === report.leaseId ? afterCanary(breaker, report, policy, nowEpochMs) : undefined;
   const counted = tallied(breaker, report, policy, nowEpochMs);
   if (counted === undefined) return undefined;
-  const isIll = counted.attempts >= policy.minAttempts && counted.failures >= policy.failureRatio * counted.attempts;
-  return isIll || counted.connectFailures >= policy.connectFailures ? opened(round, 1, policy, nowEpochMs) : counted;
+  const cause = causeOf(counted, policy);
+  return cause === undefined ? counted : opened(round, cause, 1, policy, nowEpochMs);
 }
 
 /** True where one delivery may be sent to see how the endpoint is. */
 export function mayProbe({ untilEpochMs, canary }: OpenBreaker, policy: BreakerPolicy, nowEpochMs: number): boolean {
   // A time further off than any that is ever set was set by a clock that is wrong, or this one is.
-  const isOver = untilEpochMs <= nowEpochMs || untilEpochMs > nowEpochMs + policy.maxOpenS * 1_000;
+  const isOver = untilEpochMs <= nowEpochMs || untilEpochMs > nowEpochMs + 1_000 * Math.max(policy.maxOpenS, limits.slowOpenS);
   return isOver && (canary === undefined || canary.expiresEpochMs <= nowEpochMs);
 }
 
-/** 2xx and 4xx close: the host answers. A canary that sent nothing gives its place back, and 429 leaves everything for as long again. */
-function afterCanary(breaker: OpenBreaker, report: HealthReport, policy: BreakerPolicy, nowEpochMs: number): Breaker {
-  const { round, trips } = breaker;
-  const { healths } = report;
-  if (healths.includes('answered')) return { state: 'closed', round: round + 1, sinceEpochMs: nowEpochMs, attempts: 0, failures: 0, connectFailures: 0, by: report.leaseId };
-  if (healths.some((health) => health === 'failed' || health === 'unreachable')) return opened(round, trips + 1, policy, nowEpochMs);
-  if (healths.includes('throttled')) return opened(round, trips, policy, nowEpochMs);
-  return { ...breaker, canary: undefined };
+/** An answer closes, whatever it says, unless it came too late. A canary that sent nothing gives its place back, and 429 leaves everything for as long again. */
+function afterCanary(breaker: OpenBreaker, { samples, leaseId }: HealthReport, policy: BreakerPolicy, nowEpochMs: number): Breaker {
+  const { round, cause, trips } = breaker;
+  const again = (why: Cause, times: number) => opened(round, why, times, policy, nowEpochMs);
+  const [sample] = samples;
+  switch (sample?.health) {
+    case 'answered':
+      if (isSlow(sample, policy)) return again('slow', trips + 1);
+      return { ...quiet, round: round + 1, by: leaseId };
+    case 'failed':
+      return again('failing', trips + 1);
+    case 'unreachable':
+      return again('unreachable', trips + 1);
+    case 'throttled':
+      return again(cause, trips);
+    case 'unknown':
+    case undefined:
+      return { ...breaker, canary: undefined };
+  }
 }
 
-function opened(round: number, trips: number, { openS, maxOpenS }: BreakerPolicy, nowEpochMs: number): OpenBreaker {
+const empty: Share = { sinceEpochMs: 0, attempts: 0, hits: 0 };
+const quiet: ClosedBreaker = { state: 'closed', round: firstRound, failed: empty, slow: empty, connectFailures: 0, by: '' };
+
+function opened(round: number, cause: Cause, trips: number, { openS, maxOpenS }: BreakerPolicy, nowEpochMs: number): OpenBreaker {
   // The exponent is capped before it is used: it never overflows.
-  const seconds = Math.min(maxOpenS, openS * 2 ** Math.min(trips - 1, 16));
-  return { state: 'open', round: round + 1, untilEpochMs: nowEpochMs + Math.round(seconds * 1_000), trips, canary: undefined };
+  const seconds = cause === 'slow' ? limits.slowOpenS : Math.min(maxOpenS, openS * 2 ** Math.min(trips - 1, 16));
+  return { state: 'open', round: round + 1, cause, untilEpochMs: nowEpochMs + seconds * 1_000, trips, canary: undefined };
 }
 
-/** With this report counted in; undefined where nothing is wrong now, nor was. */
-function tallied(before: ClosedBreaker | undefined, { healths, leaseId, round }: HealthReport, policy: BreakerPolicy, nowEpochMs: number): ClosedBreaker | undefined {
-  const count = (...kinds: readonly Health[]) => healths.filter((health) => kinds.includes(health)).length;
-  const reached = count('answered', 'failed');
-  const failures = count('failed', 'unreachable');
-  const wasWell = before === undefined || (before.failures === 0 && before.connectFailures === 0);
-  if (reached + failures === 0 || (wasWell && failures === 0)) return undefined;
-  const ageMs = nowEpochMs - (before?.sinceEpochMs ?? -Infinity);
-  // A window that begins in the future was begun by another clock.
-  const isOver = before === undefined || ageMs < 0 || ageMs > policy.windowS * 1_000;
-  const unreachable = count('unreachable');
+function causeOf({ failed, slow, connectFailures }: ClosedBreaker, policy: BreakerPolicy): Cause | undefined {
+  if (connectFailures >= policy.connectFailures) return 'unreachable';
+  if (failed.attempts >= policy.minAttempts && failed.hits >= policy.failureRatio * failed.attempts) return 'failing';
+  // The 95th percentile is above the ceiling where more than one in twenty is.
+  return slow.attempts >= limits.slowMinAttempts && slow.hits > limits.slowShare * slow.attempts ? 'slow' : undefined;
+}
+
+/** With this report counted in; undefined where there is nothing to count, for nothing is wrong now, nor was. */
+function tallied(before: ClosedBreaker = quiet, { samples, leaseId, round }: HealthReport, policy: BreakerPolicy, nowEpochMs: number): ClosedBreaker | undefined {
+  const reached = samples.filter(({ health }) => health === 'answered' || health === 'failed');
+  const unreachable = samples.filter(({ health }) => health === 'unreachable').length;
+  const hits = unreachable + reached.filter(({ health }) => health === 'failed').length;
+  const wasWell = before.failed.hits === 0 && before.connectFailures === 0;
+  const watchesTime = policy.slowP95Ms !== null && reached.length > 0;
+  if (reached.length + unreachable === 0 || (hits === 0 && wasWell && !watchesTime)) return undefined;
+  const slowOnes = reached.filter((sample) => isSlow(sample, policy)).length;
   return {
     state: 'closed',
     round,
-    sinceEpochMs: isOver ? nowEpochMs : before.sinceEpochMs,
-    attempts: (isOver ? 0 : before.attempts) + reached + unreachable,
-    failures: (isOver ? 0 : before.failures) + failures,
-    connectFailures: reached > 0 ? 0 : (before?.connectFailures ?? 0) + unreachable,
+    // Not before something goes wrong: whatever was well before would only make it look better.
+    failed: hits === 0 && wasWell ? empty : counted(before.failed, { attempts: reached.length + unreachable, hits }, policy.windowS, nowEpochMs),
+    slow: watchesTime ? counted(before.slow, { attempts: reached.length, hits: slowOnes }, limits.slowWindowS, nowEpochMs) : before.slow,
+    connectFailures: reached.length > 0 ? 0 : before.connectFailures + unreachable,
     by: leaseId,
   };
+}
+
+function isSlow({ durationMs }: Sample, { slowP95Ms }: BreakerPolicy): boolean {
+  return slowP95Ms !== null && durationMs > slowP95Ms;
+}
+
+function counted(before: Share, now: Omit<Share, 'sinceEpochMs'>, windowS: number, nowEpochMs: number): Share {
+  const ageMs = nowEpochMs - before.sinceEpochMs;
+  // A window that begins in the future was begun by another clock.
+  const isOver = ageMs < 0 || ageMs > windowS * 1_000;
+  if (isOver) return { sinceEpochMs: nowEpochMs, ...now };
+  return { sinceEpochMs: before.sinceEpochMs, attempts: before.attempts + now.attempts, hits: before.hits + now.hits };
 }

@@ -162,7 +162,7 @@ const breakerSchema = z
     minAttempts: z.int().min(1).max(breaker.maxMinAttempts).default(breaker.minAttempts),
     failureRatio: z.number().min(breaker.minFailureRatio).max(1).default(breaker.failureRatio),
     connectFailures: z.int().min(1).max(breaker.maxConnectFailures).default(breaker.connectFailures),
-    slowP95Ms: notYet(z.null({ error: 'only null is supported in this version: a ceiling of latency' }), null),
+    slowP95Ms: z.int().min(breaker.minSlowMs).max(budgets.maxTotalMs).nullable().default(null),
     openS: z.int().min(breaker.minOpenS).max(breaker.maxMaxOpenS).default(breaker.openS),
     maxOpenS: z.int().min(breaker.minOpenS).max(breaker.maxMaxOpenS).default(breaker.maxOpenS),
   })

@@ -144,6 +144,12 @@ export const breaker = {
   maxOpenS: 900,
   /** A recovery must be seen within the hour. */
   maxMaxOpenS: 3_600,
+  /** A ceiling of latency (L5) is for the 95th percentile of 5 min, at least 20 attempts, and cools down for 10 min. */
+  slowShare: 0.05,
+  slowWindowS: 300,
+  slowMinAttempts: 20,
+  slowOpenS: 600,
+  minSlowMs: 100,
   /** A report that others overtake is counted anew this often; one that is lost costs nothing but the next one's time. */
   swaps: 4,
 } as const;

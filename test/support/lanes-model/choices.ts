@@ -7,7 +7,7 @@ import type { AttemptOutcome } from '../../../lambdas/shared/core/outcome.ts';
 import type { DeadRecord, DeliveryRecord, WaitingRecord } from '../../../lambdas/shared/core/record.ts';
 import { blankOf } from '../../../lambdas/deliver/decide-copy.ts';
 import type { Admission, AdmitAnswer, GiveBack, LaneGuard } from '../../../lambdas/shared/ports/index.ts';
-import { configOf, endpointOf, timed } from '../builders.ts';
+import { closedBreaker, configOf, endpointOf, openBreaker, timed } from '../builders.ts';
 import { events, type Delivery, type History, type Planned, type Sender } from './history.ts';
 import * as operations from './operations.ts';
 import { checkPost } from './rules.ts';
@@ -119,8 +119,8 @@ function planProbe(h: History, { event, isStale }: Extract<Choice, { kind: 'prob
 /** A breaker that is not there, of each kind that can be expected. */
 const otherBreakers: readonly (Breaker | undefined)[] = [
   undefined,
-  { state: 'closed', round: 0, sinceEpochMs: 0, attempts: 1, failures: 1, connectFailures: 1, by: 'L-before' },
-  { state: 'open', round: 1, untilEpochMs: 0, trips: 1, canary: { leaseId: 'L-before', expiresEpochMs: 0 } },
+  closedBreaker({ failed: { sinceEpochMs: 0, attempts: 1, hits: 1 }, connectFailures: 1, by: 'L-before' }),
+  openBreaker({ untilEpochMs: 0, canary: { leaseId: 'L-before', expiresEpochMs: 0 } }),
 ];
 
 function planReport(h: History, { health, isStale }: Extract<Choice, { kind: 'report' }>, leaseId: string): Planned | undefined {
@@ -131,7 +131,7 @@ function planReport(h: History, { health, isStale }: Extract<Choice, { kind: 're
 
 function reportOn(h: History, from: Breaker | undefined, health: Health, by: string): Planned | undefined {
   const leaseId = from?.state === 'open' ? (from.canary?.leaseId ?? by) : by;
-  const to = afterReport(from, { leaseId, round: from?.round ?? 0, healths: [health] }, config.breaker, h.nowEpochMs);
+  const to = afterReport(from, { leaseId, round: from?.round ?? 0, samples: [{ health, durationMs: 1 }] }, config.breaker, h.nowEpochMs);
   const label = `report ${health} by ${leaseId} on ${from === undefined ? 'nothing' : `${from.state}, round ${from.round}`}`;
   return to === undefined ? undefined : planned(operations.moveBreaker(label, h.endpointId, from, to));
 }
