@@ -6,8 +6,8 @@ import { readDead, readRecord } from '../../lambdas/shared/adapters/dynamodb-dea
 import { endpointIdOf } from '../../lambdas/shared/adapters/dynamodb-endpoints.ts';
 import type { Registered } from '../../lambdas/shared/adapters/dynamodb-registry.ts';
 import { claimKeyOf, recordKeyOf } from '../../lambdas/shared/core/keys.ts';
-import type { Breaker } from '../../lambdas/shared/core/breaker.ts';
-import { inFlight, type Lane } from '../../lambdas/shared/core/lane.ts';
+import { triedFromEpochMs, type Breaker } from '../../lambdas/shared/core/breaker.ts';
+import { inFlight } from '../../lambdas/shared/core/lane.ts';
 import { parseMessage } from '../../lambdas/shared/core/parse.ts';
 import type { DeliveryRecord } from '../../lambdas/shared/core/record.ts';
 import { ulid } from '../../lambdas/shared/core/version.ts';
@@ -147,7 +147,7 @@ async function status(target: Target, out: Output, id: string | undefined): Prom
     inFlight: inFlight(lane, nowEpochMs),
     slots: lane.slots,
     failuresInARow: lane.failures,
-    breaker: breakerOf(lane),
+    breaker: breakerOf({ endpoint, lane }, nowEpochMs),
     dead: dead.filter((record) => record.endpointId === endpointIdOf(endpoint)).length,
   }));
   const queues = { delivery: await depth(target, target.deliveryQueueUrl), deadLetter: await depth(target, target.deadLetterQueueUrl) };
@@ -165,13 +165,14 @@ type EndpointState = 'invalid' | 'disabled' | 'open' | 'half-open' | 'ok' | 'fai
 function stateOf({ endpoint, lane }: Registered, nowEpochMs: number): EndpointState {
   if (endpoint.config === undefined) return 'invalid';
   if (endpoint.config.status === 'disabled') return 'disabled';
-  if (lane.breaker?.state === 'open') return lane.breaker.untilEpochMs > nowEpochMs ? 'open' : 'half-open';
+  if (lane.breaker?.state === 'open') return triedFromEpochMs(lane.breaker, endpoint.config.breaker, nowEpochMs) > nowEpochMs ? 'open' : 'half-open';
   return lane.failures === 0 ? 'ok' : 'failing';
 }
 
-function breakerOf({ breaker }: Lane): { state: Breaker['state']; cause?: string; until?: string; trips?: number } {
+function breakerOf({ endpoint, lane: { breaker } }: Registered, nowEpochMs: number): { state: Breaker['state']; cause?: string; until?: string; trips?: number } {
   if (breaker?.state !== 'open') return { state: 'closed' };
-  return { state: 'open', cause: breaker.cause, until: time(breaker.untilEpochMs), trips: breaker.trips };
+  const untilEpochMs = endpoint.config === undefined ? breaker.untilEpochMs : triedFromEpochMs(breaker, endpoint.config.breaker, nowEpochMs);
+  return { state: 'open', cause: breaker.cause, until: time(untilEpochMs), trips: breaker.trips };
 }
 
 async function depth(target: Target, url: string): Promise<{ ready: number; hidden: number }> {

@@ -1,5 +1,5 @@
 import { mayProbe, type Breaker, type OpenBreaker } from '../shared/core/breaker.ts';
-import { readRefusal, type Refusal } from '../shared/core/lane.ts';
+import { readRefusal, type Lane, type Refusal } from '../shared/core/lane.ts';
 import type { Admission, AdmitAnswer, Endpoint, GiveBack, GiveBackAnswer, StoredEndpoint } from '../shared/ports/index.ts';
 import { isEnabled } from './endpoint-cache.ts';
 import { reapExpired } from './reap.ts';
@@ -16,6 +16,7 @@ export type Admitted = (
       avail: number;
       /** As it was then: an open one where this is its canary. */
       breaker: Breaker | undefined;
+      nextAtEpochMs: number | undefined;
       /** What refused the rest, where it was an open breaker. */
       open: OpenBreaker | undefined;
       /** `notBeforeEpochMs` where a live claim of another worker covers the key. */
@@ -53,8 +54,9 @@ export async function admit(
   let endpoint = cached;
   let gaveBack: GiveBackAnswer | undefined;
   let open: OpenBreaker | undefined;
-  const done = (granted: Copy[], left?: { avail: number; breaker: Breaker | undefined }): Admitted => ({
-    kind: 'admitted', endpoint, leaseId, granted, avail: left?.avail ?? 0, breaker: left?.breaker, open, refused, gaveBack,
+  const done = (granted: Copy[], left?: Pick<Lane, 'avail' | 'breaker' | 'nextAtEpochMs'>): Admitted => ({
+    kind: 'admitted', endpoint, leaseId, granted, open, refused, gaveBack,
+    avail: left?.avail ?? 0, breaker: left?.breaker, nextAtEpochMs: left?.nextAtEpochMs,
   });
 
   // More than the lane could ever hold need not be asked for, nor more than it had and gets back.
@@ -72,7 +74,7 @@ export async function admit(
     gaveBack ??= taken.gaveBack;
     if (answer.kind === 'granted') return done(wanted, answer);
     if (answer.kind !== 'refused') {
-      if (answer.kind === 'unsure') await giveUpUnsure(deps, endpoint, ask);
+      if (answer.kind === 'unsure') await giveUpUnsure(deps, endpoint, ask, invocation);
       shed(wanted);
       return done([]);
     }
@@ -95,11 +97,11 @@ export async function admit(
     } else {
       refused.push(...why.live.map(({ wanted: copy, endsEpochMs }) => ({ copy, notBeforeEpochMs: endsEpochMs })));
       open = why.open;
-      const asksOn = open === undefined || (tries === 1 && mayProbe(open, endpoint.config.breaker, deps.clock.nowEpochMs()));
-      if (asksOn) wanted = await makeRoom(deps, ask.endpointId, answer.lane?.avail ?? 0, why, shed);
-      else wanted = [...why.free, ...why.expired.map((e) => e.wanted)];
-      // One delivery goes to see how the endpoint is.
-      if (open !== undefined) shed(wanted.splice(asksOn ? 1 : 0));
+      const isShut = open !== undefined && (tries > 1 || !mayProbe(open, endpoint.config.breaker, deps.clock.nowEpochMs()));
+      const fits = isShut ? [] : await makeRoom(deps, ask.endpointId, answer.lane?.avail ?? 0, why, shed);
+      // Of an open breaker one delivery goes, to see how the endpoint is.
+      wanted = open === undefined ? fits : fits.slice(0, 1);
+      shed(isShut ? [...why.free, ...why.expired.map((e) => e.wanted)] : fits.slice(wanted.length));
     }
     if (tries === 2 || wanted.length === 0) {
       shed(wanted);
@@ -166,9 +168,10 @@ async function makeRoom(
 }
 
 /** A write whose fate is not known is taken back; if even that fails, the lease's expiry heals the lane. */
-async function giveUpUnsure(deps: DeliverDeps, endpoint: Endpoint, ask: Admission): Promise<void> {
+async function giveUpUnsure(deps: DeliverDeps, endpoint: Endpoint, ask: Admission, invocation: Invocation): Promise<void> {
   const { endpointId, leaseId, expiresEpochMs, wanted, canaryOf } = ask;
   const release = wanted.map((w) => w.claimKey);
   await deps.lanes.giveBack({ endpointId, leaseId, expiresEpochMs, slots: wanted.length, release, keep: [], successes: 0, failures: 0 });
-  if (canaryOf !== undefined) await reportHealth(deps, endpoint, { leaseId, breaker: { ...canaryOf, canary: { leaseId, expiresEpochMs } } }, []);
+  if (canaryOf === undefined) return;
+  await reportHealth(deps, { endpoint, leaseId, breaker: { ...canaryOf, canary: { leaseId, expiresEpochMs } } }, [], invocation);
 }

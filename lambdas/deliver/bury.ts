@@ -135,7 +135,7 @@ function deadUnclaimed(
   if (config.status === 'disabled') return dead(written, 'disabled', `endpoint ${endpointId} is disabled`);
   // Of an endpoint that is delivered to, only what is past its limits: a younger generation than the message waits on.
   const reason = base.state === 'waiting' ? reasonToGiveUp(base, config, nowEpochMs) : undefined;
-  return reason === undefined ? undefined : dead(written, reason, `found ${reason} while the lane was full`);
+  return reason === undefined ? undefined : dead(written, reason, `found ${reason} before it could be sent`);
 }
 
 /** A token of this very write: of two workers that bury the same message only one may take the write for its own. */

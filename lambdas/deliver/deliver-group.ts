@@ -1,5 +1,5 @@
 import { deliver as limits } from '../shared/limits/numbers.ts';
-import type { OpenBreaker } from '../shared/core/breaker.ts';
+import type { Breaker, OpenBreaker } from '../shared/core/breaker.ts';
 import type { GiveBack, GiveBackAnswer, StoredEndpoint } from '../shared/ports/index.ts';
 import { admit, type Admitted, type Held } from './admit.ts';
 import { buryUnclaimed } from './bury.ts';
@@ -8,12 +8,17 @@ import { isEnabled } from './endpoint-cache.ts';
 import { exitOfRepeat, splitRepeats } from './repeats.ts';
 import { reportHealth } from './report-health.ts';
 import { putBack, putBackPastBreaker, putBackPastClaim } from './retain.ts';
+import { spendRate } from './spend-rate.ts';
 import type { Copy, DeliverDeps, Exit, Invocation } from './types.ts';
 
 type Exits = Map<string, Exit>;
 
 /** What a wave has dealt with under one lease, until the lease is given back. */
 interface Wave extends Held {
+  /** True where the rate allowed fewer than were granted: another wave would find nothing. */
+  readonly isAtRate: boolean;
+  /** As its attempts have left it. */
+  readonly breaker: Breaker | undefined;
   readonly settled: ReadonlyMap<Copy, Settled>;
 }
 
@@ -30,6 +35,7 @@ export async function deliverGroup(deps: DeliverDeps, copies: readonly Copy[], i
   let left: readonly Copy[] = firsts;
   let wave: Wave | undefined;
   let open: OpenBreaker | undefined;
+  let isAtRate = false;
   const close = async (closing: Wave, answer: GiveBackAnswer | undefined) => {
     for (const [copy, s] of await closed(deps, closing, answer ?? (await deps.lanes.giveBack(closing.give)), invocation)) settled.set(copy, s);
   };
@@ -45,20 +51,23 @@ export async function deliverGroup(deps: DeliverDeps, copies: readonly Copy[], i
     if (wave !== undefined) await close(wave, admission.gaveBack);
     wave = undefined;
     endpoint = admission.endpoint;
-    open = admission.kind === 'admitted' ? admission.open : undefined;
     if (admission.kind === 'unavailable') continue;
     [wave] = await Promise.all([deliverGranted(deps, admission, invocation), waitForOthers(deps, admission, invocation, exits)]);
     left = admission.refused.filter((r) => r.notBeforeEpochMs === undefined).map((r) => r.copy);
+    const breaker = wave === undefined ? admission.open : wave.breaker;
+    open = breaker?.state === 'open' ? breaker : undefined;
+    isAtRate = wave?.isAtRate ?? false;
     const nowMs = deps.clock.monotonicMs();
-    // No slot that could be used again, or no time.
-    if (wave === undefined || nowMs + (nowMs - waveStartedMs) - startedMs > limits.waveMs) break;
+    // No slot that could be used again, nothing that may be sent, or no time.
+    if (wave === undefined || open !== undefined || isAtRate || nowMs + (nowMs - waveStartedMs) - startedMs > limits.waveMs) break;
   }
 
   if (wave !== undefined) await close(wave, undefined);
   for (const [copy, { exit }] of settled) exits.set(copy.received.messageId, exit);
+  const untried = (copy: Copy) => putBackUntried(deps, copy, endpoint, open, invocation);
   await Promise.all([
-    shed(deps, endpoint, { left, open }, invocation, exits),
-    ...repeats.map(async (copy) => exits.set(copy.received.messageId, await exitOfRepeat(deps, copy, settled, invocation))),
+    shed(deps, endpoint, { left, why: open !== undefined ? 'breaker-open' : isAtRate ? 'rate-reached' : 'shed', untried }, invocation, exits),
+    ...repeats.map(async (copy) => exits.set(copy.received.messageId, await exitOfRepeat(deps, copy, settled, untried, invocation))),
   ]);
   return exits;
 }
@@ -82,32 +91,40 @@ async function waitForOthers(
 async function shed(
   deps: DeliverDeps,
   endpoint: StoredEndpoint | undefined,
-  { left: copies, open }: { left: readonly Copy[]; open: OpenBreaker | undefined },
+  { left: copies, why, untried }: { left: readonly Copy[]; why: string; untried: (copy: Copy) => Promise<Exit> },
   invocation: Invocation,
   exits: Exits,
 ): Promise<void> {
   if (copies.length === 0 || endpoint?.config === undefined) return;
-  deps.telemetry.event(open === undefined ? 'shed' : 'breaker-open', { endpointId: endpoint.config.endpointId, copies: copies.length });
+  deps.telemetry.event(why, { endpointId: endpoint.config.endpointId, copies: copies.length });
   const oldestEpochMs = deps.clock.nowEpochMs() - endpoint.config.retry.maxAgeS * 1_000;
   const old = copies.filter((copy) => copy.received.sentEpochMs < oldestEpochMs);
   const young = copies.filter((copy) => !old.includes(copy));
   const expired = old.length === 0 ? new Map<string, Exit>() : await buryUnclaimed(deps, old, endpoint, invocation);
   for (const [id, exit] of expired) exits.set(id, exit);
-  const wait = ({ received }: Copy) => (open === undefined ? putBack(deps, received) : putBackPastBreaker(deps, received, open, invocation));
-  await Promise.all(young.map(async (copy) => exits.set(copy.received.messageId, await wait(copy))));
+  await Promise.all(young.map(async (copy) => exits.set(copy.received.messageId, await untried(copy))));
+}
+
+/** Back for a while; past an open breaker's end, where that is what stopped it. */
+function putBackUntried(deps: DeliverDeps, { received }: Copy, endpoint: StoredEndpoint | undefined, open: OpenBreaker | undefined, invocation: Invocation): Promise<Exit> {
+  if (open === undefined || endpoint?.config === undefined) return putBack(deps, received);
+  return putBackPastBreaker(deps, received, { open, policy: endpoint.config.breaker }, invocation);
 }
 
 /** The granted deliveries: one strongly consistent read, then each on its own. */
 async function deliverGranted(
   deps: DeliverDeps,
-  { endpoint, leaseId, granted, avail, breaker }: Extract<Admitted, { kind: 'admitted' }>,
+  { endpoint, leaseId, granted, avail, breaker, nextAtEpochMs }: Extract<Admitted, { kind: 'admitted' }>,
   invocation: Invocation,
 ): Promise<Wave | undefined> {
   if (granted.length === 0) return undefined;
-  const { found, unread } = await readOrNone(deps, granted);
+  const [allowed, { found, unread }] = await Promise.all([spendRate(deps, endpoint, nextAtEpochMs, granted.length, invocation), readOrNone(deps, granted)]);
+  const isAtRate = allowed < granted.length;
+  if (isAtRate) deps.telemetry.event('rate-reached', { endpointId: endpoint.config.endpointId, copies: granted.length - allowed });
   const settled = new Map(
     await Promise.all(
-      granted.map(async (copy): Promise<[Copy, Settled]> => {
+      granted.map(async (copy, i): Promise<[Copy, Settled]> => {
+        if (i >= allowed) return [copy, { exit: await putBack(deps, copy.received), release: true }];
         // Unread is not "no record": nothing may be sent on it.
         if (unread.has(copy.recordKey)) return [copy, { exit: await putBack(deps, copy.received), release: true }];
         const record = found.get(copy.recordKey);
@@ -117,7 +134,7 @@ async function deliverGranted(
   );
   const results = [...settled.values()];
   // Before the slots are given back, or the next wave would be admitted by what this one has found out already.
-  await reportHealth(deps, endpoint, { leaseId, breaker }, results.flatMap((s) => s.sample ?? []));
+  const now = await reportHealth(deps, { endpoint, leaseId, breaker }, results.flatMap((s) => s.sample ?? []), invocation);
   const give: GiveBack = {
     endpointId: endpoint.config.endpointId,
     leaseId,
@@ -128,7 +145,7 @@ async function deliverGranted(
     successes: results.filter((s) => s.verdict === 'success').length,
     failures: results.filter((s) => s.verdict === 'failure').length,
   };
-  return { settled, give, avail };
+  return { settled, give, avail, isAtRate, breaker: now };
 }
 
 /** What becomes of a wave's messages, by whether its lease was given back. */

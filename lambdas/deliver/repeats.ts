@@ -12,15 +12,17 @@ export function splitRepeats(copies: readonly Copy[]): { firsts: Copy[]; repeats
   return { firsts: [...chosen], repeats: copies.filter((copy) => !chosen.has(copy)) };
 }
 
-/** What a repeat within the batch finds is what its first copy left; anything that needs a claim comes back on its own. */
+/** What a repeat within the batch finds is what its first copy left, if that was tried; anything that needs a claim comes back on its own. */
 export async function exitOfRepeat(
   deps: DeliverDeps,
   copy: Copy,
   settled: ReadonlyMap<Copy, Settled>,
+  untried: (copy: Copy) => Promise<Exit>,
   invocation: Invocation,
 ): Promise<Exit> {
   const first = [...settled].find(([other]) => other.claimKey === copy.claimKey)?.[1];
-  if (first?.record === undefined || first.exit.kind !== exitOf(first.record)) return putBack(deps, copy.received);
+  if (first === undefined) return untried(copy);
+  if (first.record === undefined || first.exit.kind !== exitOf(first.record)) return putBack(deps, copy.received);
   const received = { ...copy.message, deadLetterGeneration: copy.received.deadLetterGeneration };
   const decision = decideReceive(received, first.record, deps.clock.nowEpochMs());
   if (decision.kind === 'done') return { kind: 'ack' };

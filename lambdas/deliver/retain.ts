@@ -1,6 +1,7 @@
 import { putBack as limits } from '../shared/limits/numbers.ts';
 import { putBackS, visibilityUntilS } from '../shared/core/put-back.ts';
-import type { OpenBreaker } from '../shared/core/breaker.ts';
+import { triedFromEpochMs, type OpenBreaker } from '../shared/core/breaker.ts';
+import type { BreakerPolicy } from '../shared/limits/endpoint-schema.ts';
 import type { ReceivedMessage } from '../shared/ports/index.ts';
 import type { DeliverDeps, Exit, Invocation } from './types.ts';
 
@@ -28,12 +29,13 @@ export async function putBackUntil(
 export async function putBackPastBreaker(
   deps: DeliverDeps,
   received: ReceivedMessage,
-  { untilEpochMs }: OpenBreaker,
+  { open, policy }: { open: OpenBreaker; policy: BreakerPolicy },
   invocation: Pick<Invocation, 'startedEpochMs'>,
 ): Promise<Exit> {
   const nowEpochMs = deps.clock.nowEpochMs();
-  const spreadMs = Math.max(limits.openSpreadMinS * 1_000, limits.openSpread * (untilEpochMs - nowEpochMs));
-  const dueEpochMs = untilEpochMs + deps.random.number() * spreadMs;
+  const fromEpochMs = triedFromEpochMs(open, policy, nowEpochMs);
+  const spreadMs = Math.max(limits.openSpreadMinS * 1_000, limits.openSpread * (fromEpochMs - nowEpochMs));
+  const dueEpochMs = fromEpochMs + deps.random.number() * spreadMs;
   const backoffS = putBackS(received.receiveCount, deps.random.number());
   await deps.queues.delay(received, Math.max(backoffS, visibilityUntilS(dueEpochMs, invocation.startedEpochMs, nowEpochMs)));
   return { kind: 'retain' };

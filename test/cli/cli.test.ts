@@ -67,7 +67,7 @@ describe('endpoint', () => {
     [['--url', 'https://example.test/', '--set', 'retry.atempts=2'], /retry.atempts: unknown key/],
     [['--url', 'https://example.test/', '--set', 'headers={"Webhook-Id":"x"}'], /headers.*reserved/],
     [['--url', 'https://example.test/', '--set', 'headers={"x-a":"a\\r\\nb"}'], /headers.x-a: may hold visible ASCII/],
-    [['--url', 'https://example.test/', '--set', 'maxPerSecond=5'], /maxPerSecond: only null is supported in this version/],
+    [['--url', 'https://example.test/', '--set', 'maxPerSecond=0'], /maxPerSecond: .*0\.01.*\(got 0\)/],
     [['--url', 'https://example.test/', '--set', 'breaker.openS=1'], /breaker.openS: .*5.*\(got 1\)/],
     [['--url', 'https://example.test/', '--set', 'onAmbiguous=reconcile'], /onAmbiguous: only "retry" is supported in this version/],
     [['--url', 'https://example.test/', '--set', 'budgetsMs.read=19000'], /setup 3000.*19000/],
@@ -446,13 +446,20 @@ describe('the program', () => {
     await sluice('endpoint', 'put', 'ill', '--url', consumer.url());
     const lanes = createDynamoDbLanes(embedded.db, { endpoints: embedded.output(outputs.endpointsTable), deliveries: embedded.output(outputs.deliveriesTable) });
     const untilEpochMs = Math.floor(Date.now() / 1_000) * 1_000 + 600_000;
-    const open = openBreaker({ untilEpochMs, trips: 3, cause: 'unreachable' });
+    const open = openBreaker({ untilEpochMs, trips: 6, cause: 'unreachable' });
     await lanes.moveBreaker('ill', undefined, open);
     const until = new Date(untilEpochMs).toISOString();
     expect((await sluice('status')).stdout).toMatch(new RegExp(`ill\\s+open \\(unreachable\\)\\s+${until}\\s+0/8`));
-    expect((await sluice('status', 'ill', '--json')).json()).toMatchObject({ endpoints: [{ state: 'open', breaker: { state: 'open', cause: 'unreachable', until, trips: 3 } }] });
+    expect((await sluice('status', 'ill', '--json')).json()).toMatchObject({ endpoints: [{ state: 'open', breaker: { state: 'open', cause: 'unreachable', until, trips: 6 } }] });
     await lanes.moveBreaker('ill', open, { ...open, round: 2, untilEpochMs: Date.now() });
     expect((await sluice('status', 'ill', '--json')).json()).toMatchObject({ endpoints: [{ state: 'half-open' }] });
+  });
+
+  it('put closes an open breaker: what was found out before says nothing of what is there now', async () => {
+    const put = await sluice('endpoint', 'put', 'ill', '--url', consumer.url('/mended'));
+    expect(put.stdout).toContain('Its breaker was open; it is closed');
+    expect((await sluice('status', 'ill', '--json')).json()).toMatchObject({ endpoints: [{ state: 'ok', breaker: { state: 'closed' } }] });
+    expect((await sluice('endpoint', 'put', 'ill', '--set', 'maxInFlight=2', '--json')).json()).not.toHaveProperty('breakerClosed');
   });
 
   it('says how to start where no installation runs', async () => {

@@ -88,6 +88,7 @@ class World {
         giveBack: alive((give: Parameters<Lanes['giveBack']>[0]) => lanes.giveBack(give)),
         reapLease: alive((...args: Parameters<Lanes['reapLease']>) => lanes.reapLease(...args)),
         reapClaim: alive((reap: Parameters<Lanes['reapClaim']>[0]) => lanes.reapClaim(reap)),
+        moveRate: alive((...args: Parameters<Lanes['moveRate']>) => lanes.moveRate(...args)),
         moveBreaker: alive((...args: Parameters<Lanes['moveBreaker']>) => lanes.moveBreaker(...args)),
       },
       records: {

@@ -26,7 +26,7 @@ function noted(methods: Partial<Lanes> = {}): { lanes: Lanes } {
   return {
     lanes: {
       admit: note('admit', lanes.admit), exchange: note('exchange', lanes.exchange), giveBack: note('giveBack', lanes.giveBack),
-      reapLease: note('reapLease', lanes.reapLease), reapClaim: note('reapClaim', lanes.reapClaim), moveBreaker: note('moveBreaker', lanes.moveBreaker),
+      reapLease: note('reapLease', lanes.reapLease), reapClaim: note('reapClaim', lanes.reapClaim), moveBreaker: note('moveBreaker', lanes.moveBreaker), moveRate: note('moveRate', lanes.moveRate),
     },
   };
 }

@@ -36,6 +36,8 @@ export const catchers: readonly Catcher[] = [
   of('endpoints: tally = ?', 'tally = ?', 'failing', 'a report: on what it was counted from'),
   of('endpoints: open = ?', 'open = ?', 'half-open', 'a canary\'s verdict: while it is the canary'),
   of(exchanging, 'attribute_not_exists(open)', 'failing-wave', 'exchange: nothing passes an open breaker'),
+  of('endpoints: attribute_not_exists(nextAt)', 'attribute_not_exists(nextAt)', 'rated', 'rate: nobody has begun to spend it'),
+  of('endpoints: nextAt = ?', 'nextAt = ?', 'rated-again', 'rate: of what is left of it'),
   of(exchanging, 'cfg = ?', 'shrinking', 'exchange: nothing is sent by a configuration that was replaced'),
   of(exchanging, 'avail >= ?', 'waves', 'exchange: no more in flight than the lane allows'),
   of(exchanging, 'attribute_not_exists(claims.?)', 'shrinking', 'exchange: one owner of a delivery at a time'),

@@ -254,7 +254,9 @@ class Search {
     );
     const { name } = outcome;
     const posts = outcome.kind === 'notStarted' || outcome.kind === 'unsent' ? state.posts : [...state.posts, { recordKey, leaseId, generation, outcome: name }];
-    return step({ ...state, posts }, posted(outcome), `POST ${eventId}: ${name}`, problems);
+    const { mostPosts = Infinity } = this.#world.spec;
+    const hurried = state.epoch === 0 && posts.length > mostPosts ? ['more requests than the rate allows'] : [];
+    return step({ ...state, posts }, posted(outcome), `POST ${eventId}: ${name}`, [...problems, ...hurried]);
   }
 
   /** A call's effect on the items, its answer, and what is wrong with it. */

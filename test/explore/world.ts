@@ -55,6 +55,8 @@ export interface WorldSpec {
   readonly copies?: (world: World) => readonly string[];
   /** Message by message: the dead letter whose copy becomes it when an operator redrives. */
   readonly redrives?: Readonly<Record<string, { readonly eventId: string; readonly generation: number }>>;
+  /** What an endpoint's rate allows while no time passes. */
+  readonly mostPosts?: number;
   /** Sent when all is over: a lane that is whole delivers them. */
   readonly probes?: readonly string[];
 }

@@ -16,6 +16,7 @@ interface MutableLane {
   claims: Map<string, Claim>;
   failures: number;
   breaker: Breaker | undefined;
+  nextAtEpochMs: number | undefined;
 }
 
 export class FakeStore {
@@ -26,7 +27,7 @@ export class FakeStore {
   /** As Registry.put: slots in flight stay counted. */
   put(endpoint: Endpoint): Promise<void> {
     const { endpointId, maxInFlight } = endpoint.config;
-    const lane = this.#lanes.get(endpointId) ?? { slots: 0, avail: 0, cfg: '', leases: new Map(), claims: new Map(), failures: 0, breaker: undefined };
+    const lane = this.#lanes.get(endpointId) ?? { slots: 0, avail: 0, cfg: '', leases: new Map(), claims: new Map(), failures: 0, breaker: undefined, nextAtEpochMs: undefined };
     lane.avail += maxInFlight - lane.slots;
     lane.slots = maxInFlight;
     lane.cfg = endpoint.version;
@@ -69,7 +70,7 @@ export class FakeStore {
       const lane = this.#lanes.get(ask.endpointId);
       if (lane === undefined || !isFree(lane, ask, 0)) return Promise.resolve({ kind: 'refused', lane: snapshot(lane) });
       take(lane, ask);
-      return Promise.resolve({ kind: 'granted', avail: lane.avail, breaker: lane.breaker });
+      return Promise.resolve({ kind: 'granted', avail: lane.avail, breaker: lane.breaker, nextAtEpochMs: lane.nextAtEpochMs });
     },
 
     exchange: (give, ask) => {
@@ -77,7 +78,7 @@ export class FakeStore {
       if (lane === undefined || !isHeld(lane, give) || !isFree(lane, ask, give.slots)) return Promise.resolve({ kind: 'refused', lane: snapshot(lane) });
       putDown(lane, give);
       take(lane, ask);
-      return Promise.resolve({ kind: 'granted', avail: lane.avail, breaker: lane.breaker });
+      return Promise.resolve({ kind: 'granted', avail: lane.avail, breaker: lane.breaker, nextAtEpochMs: lane.nextAtEpochMs });
     },
 
     giveBack: (give) => {
@@ -89,6 +90,13 @@ export class FakeStore {
       }
       putDown(lane, give);
       return Promise.resolve('done');
+    },
+
+    moveRate: (endpointId, fromEpochMs, toEpochMs) => {
+      const lane = this.#lanes.get(endpointId);
+      if (lane === undefined || lane.nextAtEpochMs !== fromEpochMs) return Promise.resolve({ kind: 'lost', lane: snapshot(lane) });
+      lane.nextAtEpochMs = toEpochMs;
+      return Promise.resolve({ kind: 'moved' });
     },
 
     reapLease: (endpointId, leaseId, seen) => {

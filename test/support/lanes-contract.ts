@@ -255,6 +255,17 @@ export function describeLanes(world: () => World): void {
     });
   });
 
+  it('moveRate writes over what was seen, and nothing else', async () => {
+    const move = (from: number | undefined, to: number) => world().lanes.moveRate(lane.endpointId, from, to);
+    const before = await lane.lane();
+    expect(await move(5, 9)).toEqual({ kind: 'lost', lane: before });
+    expect(await move(undefined, 5)).toEqual({ kind: 'moved' });
+    expect(await move(undefined, 7)).toEqual({ kind: 'lost', lane: { ...before, nextAtEpochMs: 5 } });
+    expect(await move(5, 9)).toEqual({ kind: 'moved' });
+    expect(await admit(['a'])).toEqual({ kind: 'granted', avail: 7, breaker: undefined, nextAtEpochMs: 9 });
+    expect(await world().lanes.exchange(lane.give({ slots: 1, release: [lane.key('a')] }), lane.ask(['b'], { leaseId: 'l2' }))).toMatchObject({ nextAtEpochMs: 9 });
+  });
+
   describe('an open breaker', () => {
     beforeEach(async () => void (await world().lanes.moveBreaker(lane.endpointId, undefined, open)));
     const asCanary = (event: string, leaseId: string, more: Partial<Admission> = {}) => admit([event], { leaseId, canaryOf: open, ...more });

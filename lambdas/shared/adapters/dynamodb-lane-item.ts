@@ -16,6 +16,7 @@ export interface LaneItem {
   /** Claim key to [lease id, first characters of the payload hash]. */
   readonly claims: Record<string, [string, string]>;
   readonly failures?: number;
+  readonly nextAt?: number;
   /** Of a closed breaker: round, connections in a row that failed, the lease that reported last; then of failures, and of what was slow: beginning of the window, attempts, hits. */
   readonly tally?: [number, number, string, ...ShareValue, ...ShareValue];
   /** Of an open breaker: round, its cause, its end, trips in a row, and the canary's lease and expiry, empty where there is none. */
@@ -32,6 +33,7 @@ export function toLane(item: Record<string, unknown>): Lane {
     claims: new Map(Object.entries(raw.claims).map(([key, [leaseId, shortHash]]): [string, Claim] => [key, { leaseId, shortHash }])),
     failures: raw.failures ?? 0,
     breaker: toBreaker(raw),
+    nextAtEpochMs: raw.nextAt,
   };
 }
 

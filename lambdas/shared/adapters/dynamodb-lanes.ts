@@ -1,7 +1,7 @@
 import { TransactWriteItemsCommand, UpdateItemCommand, type DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { marshall, unmarshall } from '@aws-sdk/util-dynamodb';
 import type { Breaker } from '../core/breaker.ts';
-import type { Lease } from '../core/lane.ts';
+import type { Lane, Lease } from '../core/lane.ts';
 import type { Admission, AdmitAnswer, GiveBack, GiveBackAnswer, Lanes, MoveAnswer, ReapAnswer, ReapClaim } from '../ports/index.ts';
 import { writeFailure } from './dynamodb-errors.ts';
 import { claimValue, leaseValue, openValue, sk, tallyValue, toLane } from './dynamodb-lane-item.ts';
@@ -33,8 +33,8 @@ export function createDynamoDbLanes(db: DynamoDBClient, tables: { endpoints: str
       const answer = await db.send(
         new UpdateItemCommand({ ...update(endpointId, x, change), ReturnValues: 'ALL_NEW', ReturnValuesOnConditionCheckFailure: 'ALL_OLD' }),
       );
-      const { avail, breaker } = toLane(unmarshall(answer.Attributes ?? {}));
-      return { kind: 'granted', avail, breaker };
+      const { avail, breaker, nextAtEpochMs } = toLane(unmarshall(answer.Attributes ?? {}));
+      return { kind: 'granted', avail, breaker, nextAtEpochMs };
     } catch (error) {
       const failure = writeFailure(error);
       if (failure.kind === 'refused') return { kind: 'refused', lane: failure.item === undefined ? undefined : toLane(failure.item) };
@@ -101,21 +101,36 @@ export function createDynamoDbLanes(db: DynamoDBClient, tables: { endpoints: str
     }
   };
 
-  const moveBreaker = async (endpointId: string, from: Breaker | undefined, to: Breaker): Promise<MoveAnswer> => {
+  const moveBreaker = (endpointId: string, from: Breaker | undefined, to: Breaker): Promise<MoveAnswer> => {
     const x = new Expressions();
-    try {
-      await db.send(
-        new UpdateItemCommand({ ...update(endpointId, x, joined(brokenAs(x, to), stillBroken(x, from))), ReturnValuesOnConditionCheckFailure: 'ALL_OLD' }),
-      );
-      return { kind: 'moved' };
-    } catch (error) {
-      const failure = writeFailure(error);
-      if (failure.kind !== 'refused') return { kind: 'unsure' };
-      return { kind: 'lost', lane: failure.item === undefined ? undefined : toLane(failure.item) };
-    }
+    return move(endpointId, x, joined(breakerSet(x, to), breakerIs(x, from)));
   };
 
-  return { admit, exchange, giveBack, reapLease, reapClaim, moveBreaker };
+  const moveRate = (endpointId: string, fromEpochMs: number | undefined, toEpochMs: number): Promise<MoveAnswer> => {
+    const x = new Expressions();
+    const nextAt = x.name('nextAt');
+    const isStill = fromEpochMs === undefined ? `attribute_not_exists(${nextAt})` : `${nextAt} = ${x.value(fromEpochMs)}`;
+    return move(endpointId, x, { sets: [`${nextAt} = ${x.value(toEpochMs)}`], removes: [], clauses: [isStill] });
+  };
+
+  const move = async (endpointId: string, x: Expressions, change: Change): Promise<MoveAnswer> => {
+    let lane: Lane | undefined;
+    const kind = await whileNotApplied<MoveAnswer['kind'] | 'notApplied'>(async () => {
+      try {
+        await db.send(new UpdateItemCommand({ ...update(endpointId, x, change), ReturnValuesOnConditionCheckFailure: 'ALL_OLD' }));
+        return 'moved';
+      } catch (error) {
+        const failure = writeFailure(error);
+        if (failure.kind !== 'refused') return failure.kind;
+        lane = failure.item === undefined ? undefined : toLane(failure.item);
+        return 'lost';
+      }
+    }, 'notApplied', pause);
+    if (kind === 'lost') return { kind, lane };
+    return { kind: kind === 'notApplied' ? 'unsure' : kind };
+  };
+
+  return { admit, exchange, giveBack, reapLease, reapClaim, moveBreaker, moveRate };
 }
 
 function joined(...changes: readonly Change[]): Change {
@@ -131,28 +146,28 @@ function movedAvail(x: Expressions, slots: number): Change {
 }
 
 /** The breaker as it is to be: a tally while it is closed, or else when it may be tried again. */
-function brokenAs(x: Expressions, breaker: Breaker): Change {
+function breakerSet(x: Expressions, breaker: Breaker): Change {
   const [tally, open] = [x.name('tally'), x.name('open')];
   return breaker.state === 'closed'
     ? { sets: [`${tally} = ${x.value(tallyValue(breaker))}`], removes: [open], clauses: [] }
     : { sets: [`${open} = ${x.value(openValue(breaker))}`], removes: [tally], clauses: [] };
 }
 
-function stillBroken(x: Expressions, breaker: Breaker | undefined): Change {
+function breakerIs(x: Expressions, breaker: Breaker | undefined): Change {
   const only = (...clauses: string[]): Change => ({ sets: [], removes: [], clauses });
   if (breaker === undefined) return only(`attribute_not_exists(${x.name('tally')})`, `attribute_not_exists(${x.name('open')})`);
   return only(breaker.state === 'closed' ? `${x.name('tally')} = ${x.value(tallyValue(breaker))}` : `${x.name('open')} = ${x.value(openValue(breaker))}`);
 }
 
 /** The breaker is closed; or open exactly as it was seen, and this its canary. */
-function past(x: Expressions, { canaryOf, leaseId, expiresEpochMs }: Admission): Change {
+function passesBreaker(x: Expressions, { canaryOf, leaseId, expiresEpochMs }: Admission): Change {
   if (canaryOf === undefined) return { sets: [], removes: [], clauses: [`attribute_not_exists(${x.name('open')})`] };
-  return { ...stillBroken(x, canaryOf), sets: [`${x.name('open')} = ${x.value(openValue({ ...canaryOf, canary: { leaseId, expiresEpochMs } }))}`] };
+  return { ...breakerIs(x, canaryOf), sets: [`${x.name('open')} = ${x.value(openValue({ ...canaryOf, canary: { leaseId, expiresEpochMs } }))}`] };
 }
 
 /** A lease and a claim for each delivery. `returning`: slots that the same write gives back. */
 function taken(x: Expressions, ask: Admission, returning: number): Change {
-  const passed = past(x, ask);
+  const passed = passesBreaker(x, ask);
   const lease = `${x.name('leases')}.${x.name(ask.leaseId)}`;
   const claims = ask.wanted.map((w) => ({ path: `${x.name('claims')}.${x.name(w.claimKey)}`, value: { leaseId: ask.leaseId, shortHash: w.shortHash } }));
   return {

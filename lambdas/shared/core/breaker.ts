@@ -1,5 +1,5 @@
 import type { BreakerPolicy } from '../limits/endpoint-schema.ts';
-import { breaker as limits } from '../limits/numbers.ts';
+import { breaker as limits, lease, stageBounds } from '../limits/numbers.ts';
 import type { AttemptOutcome } from './outcome.ts';
 
 /**
@@ -18,7 +18,7 @@ export interface ClosedBreaker {
   readonly slow: Share;
   /** Connections in a row that could not be made. */
   readonly connectFailures: number;
-  /** The lease whose report was counted last: a write that is repeated finds its own. */
+  /** The lease whose report was counted last: a write that is repeated finds its own, unless another has come between. */
   readonly by: string;
 }
 
@@ -54,7 +54,7 @@ export type Health =
   | 'unreachable'
   /** It asks for less (429): neither well nor ill. */
   | 'throttled'
-  /** Nothing: what ended it was ours, or a socket that was used before and may just have been old. */
+  /** Nothing: what ended it was ours, or a socket that was used before and broke, which may just have been old. */
   | 'unknown';
 
 export interface Sample {
@@ -79,7 +79,8 @@ function healthOf(outcome: AttemptOutcome): Health {
       if (outcome.status === 429) return 'throttled';
       return outcome.status >= 500 ? 'failed' : 'answered';
     case 'ambiguous':
-      return outcome.reused ? 'unknown' : 'failed';
+      // An old socket breaks. One that is silent for a whole budget has a slow endpoint at its end.
+      return outcome.reused && outcome.cause !== 'timeout' ? 'unknown' : 'failed';
     case 'unsent':
       return outcome.phase === 'write' ? 'failed' : 'unreachable';
     case 'notStarted':
@@ -103,10 +104,28 @@ export function afterReport(breaker: Breaker | undefined, report: HealthReport, 
 }
 
 /** True where one delivery may be sent to see how the endpoint is. */
-export function mayProbe({ untilEpochMs, canary }: OpenBreaker, policy: BreakerPolicy, nowEpochMs: number): boolean {
-  // A time further off than any that is ever set was set by a clock that is wrong, or this one is.
-  const isOver = untilEpochMs <= nowEpochMs || untilEpochMs > nowEpochMs + 1_000 * Math.max(policy.maxOpenS, limits.slowOpenS);
-  return isOver && (canary === undefined || canary.expiresEpochMs <= nowEpochMs);
+export function mayProbe(breaker: OpenBreaker, policy: BreakerPolicy, nowEpochMs: number): boolean {
+  const { canary } = breaker;
+  const endsEpochMs = canary === undefined ? nowEpochMs : believed(canary.expiresEpochMs, longestLeaseMs, nowEpochMs);
+  return triedFromEpochMs(breaker, policy, nowEpochMs) <= nowEpochMs && endsEpochMs <= nowEpochMs;
+}
+
+/** When an open breaker may be tried: now, where its end is not to be believed. */
+export function triedFromEpochMs({ untilEpochMs, cause, trips }: OpenBreaker, policy: BreakerPolicy, nowEpochMs: number): number {
+  return believed(untilEpochMs, openMs(cause, trips, policy), nowEpochMs);
+}
+
+/** The breaker closed by hand: for an endpoint that was changed, what was found out before says nothing. */
+export function closedByHand({ round }: OpenBreaker): ClosedBreaker {
+  return { ...quiet, round: round + 1 };
+}
+
+/** A lease ends with the longest invocation that there may be. */
+const longestLeaseMs = stageBounds.maxTimeoutS * 1_000 + lease.skewMs;
+
+/** A time further off than it is ever set was set by a clock that is wrong, or this one is: it must not stop an endpoint for hours. */
+function believed(epochMs: number, longestMs: number, nowEpochMs: number): number {
+  return epochMs > nowEpochMs + longestMs + lease.skewMs ? nowEpochMs : epochMs;
 }
 
 /** An answer closes, whatever it says, unless it came too late. A canary that sent nothing gives its place back, and 429 leaves everything for as long again. */
@@ -133,10 +152,13 @@ function afterCanary(breaker: OpenBreaker, { samples, leaseId }: HealthReport, p
 const empty: Share = { sinceEpochMs: 0, attempts: 0, hits: 0 };
 const quiet: ClosedBreaker = { state: 'closed', round: firstRound, failed: empty, slow: empty, connectFailures: 0, by: '' };
 
-function opened(round: number, cause: Cause, trips: number, { openS, maxOpenS }: BreakerPolicy, nowEpochMs: number): OpenBreaker {
+function opened(round: number, cause: Cause, trips: number, policy: BreakerPolicy, nowEpochMs: number): OpenBreaker {
+  return { state: 'open', round: round + 1, cause, untilEpochMs: nowEpochMs + openMs(cause, trips, policy), trips, canary: undefined };
+}
+
+function openMs(cause: Cause, trips: number, { openS, maxOpenS }: BreakerPolicy): number {
   // The exponent is capped before it is used: it never overflows.
-  const seconds = cause === 'slow' ? limits.slowOpenS : Math.min(maxOpenS, openS * 2 ** Math.min(trips - 1, 16));
-  return { state: 'open', round: round + 1, cause, untilEpochMs: nowEpochMs + seconds * 1_000, trips, canary: undefined };
+  return 1_000 * (cause === 'slow' ? limits.slowOpenS : Math.min(maxOpenS, openS * 2 ** Math.min(trips - 1, 16)));
 }
 
 function causeOf({ failed, slow, connectFailures }: ClosedBreaker, policy: BreakerPolicy): Cause | undefined {
@@ -153,7 +175,10 @@ function tallied(before: ClosedBreaker = quiet, { samples, leaseId, round }: Hea
   const hits = unreachable + reached.filter(({ health }) => health === 'failed').length;
   const wasWell = before.failed.hits === 0 && before.connectFailures === 0;
   const watchesTime = policy.slowP95Ms !== null && reached.length > 0;
-  if (reached.length + unreachable === 0 || (hits === 0 && wasWell && !watchesTime)) return undefined;
+  // Also one that asks for less is there.
+  const isThere = reached.length > 0 || samples.some(({ health }) => health === 'throttled');
+  const says = reached.length + unreachable > 0 || (isThere && before.connectFailures > 0);
+  if (!says || (hits === 0 && wasWell && !watchesTime)) return undefined;
   const slowOnes = reached.filter((sample) => isSlow(sample, policy)).length;
   return {
     state: 'closed',
@@ -161,7 +186,7 @@ function tallied(before: ClosedBreaker = quiet, { samples, leaseId, round }: Hea
     // Not before something goes wrong: whatever was well before would only make it look better.
     failed: hits === 0 && wasWell ? empty : counted(before.failed, { attempts: reached.length + unreachable, hits }, policy.windowS, nowEpochMs),
     slow: watchesTime ? counted(before.slow, { attempts: reached.length, hits: slowOnes }, limits.slowWindowS, nowEpochMs) : before.slow,
-    connectFailures: reached.length > 0 ? 0 : before.connectFailures + unreachable,
+    connectFailures: isThere ? 0 : before.connectFailures + unreachable,
     by: leaseId,
   };
 }
@@ -172,8 +197,8 @@ function isSlow({ durationMs }: Sample, { slowP95Ms }: BreakerPolicy): boolean {
 
 function counted(before: Share, now: Omit<Share, 'sinceEpochMs'>, windowS: number, nowEpochMs: number): Share {
   const ageMs = nowEpochMs - before.sinceEpochMs;
-  // A window that begins in the future was begun by another clock.
-  const isOver = ageMs < 0 || ageMs > windowS * 1_000;
+  // A window that begins in the future was begun by another clock; a little ahead they all are.
+  const isOver = ageMs < -lease.skewMs || ageMs > windowS * 1_000;
   if (isOver) return { sinceEpochMs: nowEpochMs, ...now };
   return { sinceEpochMs: before.sinceEpochMs, attempts: before.attempts + now.attempts, hits: before.hits + now.hits };
 }

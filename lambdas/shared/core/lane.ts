@@ -15,6 +15,8 @@ export interface Lane {
   readonly failures: number;
   /** Undefined while it has never counted anything: closed. */
   readonly breaker: Breaker | undefined;
+  /** Of an endpoint with a rate: when the next request would be due if all came evenly. */
+  readonly nextAtEpochMs: number | undefined;
 }
 
 export interface Lease {

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { headerNamePattern, headerValuePattern } from './header.ts';
 import { idSchema } from './message-schema.ts';
 import { headers as names } from './names.ts';
-import { breaker, budgets, endpoint, lane, retry } from './numbers.ts';
+import { breaker, budgets, endpoint, lane, rate, retry } from './numbers.ts';
 import { parseSecret } from './secret.ts';
 
 /**
@@ -181,7 +181,7 @@ export const endpointSchema = z.strictObject({
   headers: headersSchema.default({}),
   signing: z.array(schemeSchema).min(1).max(endpoint.maxSchemes).default([{ scheme: 'standard' }]),
   maxInFlight: z.int().min(lane.minSlots).max(lane.maxSlots).default(lane.defaultSlots),
-  maxPerSecond: notYet(z.null({ error: 'only null is supported in this version: a rate beside the lane' }), null),
+  maxPerSecond: z.number().min(rate.minPerSecond).max(rate.maxPerSecond).nullable().default(null),
   budgetsMs: budgetsSchema.prefault({}),
   adaptiveRead: notYet(z.null({ error: 'only null is supported in this version: adaptive read budgets' }), null),
   retry: retrySchema.prefault({}),

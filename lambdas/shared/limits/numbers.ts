@@ -150,8 +150,21 @@ export const breaker = {
   slowMinAttempts: 20,
   slowOpenS: 600,
   minSlowMs: 100,
-  /** A report that others overtake is counted anew this often; one that is lost costs nothing but the next one's time. */
-  swaps: 4,
+  /** A report that others overtake is counted anew, at most as often as a lane has slots: by then all others have written. */
+  swaps: 32,
+} as const;
+
+/** Requests a second to one endpoint, beside its lane (O7). */
+export const rate = {
+  /** One in a hundred seconds. */
+  minPerSecond: 0.01,
+  maxPerSecond: 1_000,
+  /** Clocks that differ by more are not believed. */
+  mostSkewMs: 60_000,
+  /** Below any part of a request that matters. */
+  grain: 1e-6,
+  /** Workers that overtake each other on one endpoint's rate, at most as many as a lane has slots. */
+  swaps: 32,
 } as const;
 
 /** How a message waits in its queue. */
@@ -165,7 +178,7 @@ export const putBack = {
   /** From here on the cap is four hours: the queue gives up on a message at its 100th receive, and that must be later than any age limit. */
   lateReceive: 50,
   lateCapS: 14_400,
-  /** What waits for a breaker comes back spread over this much after it, a share of its open time. */
+  /** What waits for a breaker comes back spread over this share of the time that is left of it, and at least over so many seconds. */
   openSpread: 0.1,
   openSpreadMinS: 5,
   /** After a live claim of another worker expires, the message is looked at again this much later. */
@@ -243,6 +256,8 @@ export const awsCalls = {
   /** A write that was certainly not applied (throttle, conflict) is repeated this often by us, after `repeatMs`. */
   repeats: 2,
   repeatMs: 100,
+  /** Of requests that may take their whole time, this many must still fit before an optional write is begun. */
+  spareRequests: 2,
   maxSockets: 64,
 } as const;
 

@@ -19,6 +19,8 @@ export interface Lanes {
   reapClaim(reap: ReapClaim): Promise<ReapAnswer>;
   /** Writes the breaker `to`, if it is still exactly `from`. */
   moveBreaker(endpointId: string, from: Breaker | undefined, to: Breaker): Promise<MoveAnswer>;
+  /** Writes when the next request would be due, if that is still exactly `from`. */
+  moveRate(endpointId: string, fromEpochMs: number | undefined, toEpochMs: number): Promise<MoveAnswer>;
 }
 
 export type MoveAnswer =
@@ -39,8 +41,8 @@ export interface Admission {
 }
 
 export type AdmitAnswer =
-  /** With the slots that are left and the breaker, as of this write. */
-  | { kind: 'granted'; avail: number; breaker: Breaker | undefined }
+  /** With the slots that are left, the breaker and the rate, as of this write. */
+  | ({ kind: 'granted' } & Pick<Lane, 'avail' | 'breaker' | 'nextAtEpochMs'>)
   /** With the item as it was; undefined where there is none. */
   | { kind: 'refused'; lane: Lane | undefined }
   /** The write may have been applied. */

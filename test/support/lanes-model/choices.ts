@@ -31,6 +31,8 @@ export type Choice =
   | { readonly kind: 'probe'; readonly event: string; readonly isStale: boolean }
   /** What a lease's attempts say: the canary's, where there is one. `isStale`: counted on what the breaker is not. */
   | { readonly kind: 'report'; readonly health: Health; readonly isStale: boolean }
+  /** `isStale`: from a time at which the next request is not due. */
+  | { readonly kind: 'spend'; readonly isStale: boolean }
   | { readonly kind: 'settle' | 'giveBack' | 'reapLease' | 'land'; readonly which: number }
   | { readonly kind: 'reapClaim' | 'markBuried'; readonly event: string }
   | { readonly kind: 'buryUnclaimed'; readonly event: string; readonly isStale: boolean; readonly renews: boolean }
@@ -63,6 +65,8 @@ export function plan(h: History, choice: Choice, id: string): Planned | undefine
       return planProbe(h, choice, `L${id}`);
     case 'report':
       return planReport(h, choice, `L${id}`);
+    case 'spend':
+      return planSpend(h, choice.isStale ? staleRate(h) : h.state.lane?.nextAtEpochMs);
     case 'settle':
       return planSettle(h, choice.which);
     case 'giveBack':
@@ -114,6 +118,13 @@ function planProbe(h: History, { event, isStale }: Extract<Choice, { kind: 'prob
   if (breaker?.state !== 'open') return undefined;
   const asked = askOf(h, { events: [event], resend: false, redrive: false, isStale }, leaseId, h.nowEpochMs + leaseMs);
   return planAdmit(h, { ...asked, ask: { ...asked.ask, canaryOf: breaker }, label: `as canary ${asked.label}` });
+}
+
+const staleRate = (h: History) => (h.state.lane?.nextAtEpochMs === undefined ? 1 : undefined);
+
+function planSpend(h: History, fromEpochMs: number | undefined): Planned | undefined {
+  const toEpochMs = (fromEpochMs ?? h.nowEpochMs) + 1;
+  return h.state.lane === undefined ? undefined : planned(operations.moveRate(`spend, from ${fromEpochMs ?? 'nothing'}`, h.endpointId, fromEpochMs, toEpochMs));
 }
 
 /** A breaker that is not there, of each kind that can be expected. */
@@ -320,6 +331,8 @@ export function narrowlyRefused(h: History, which: number, id: string): { readon
     ...senders.flatMap((sender) => sender.deliveries.map((d) => writeOf(h, sender, d))),
     ...senders.map((sender) => giveBackOf(h, sender)),
     planAdmit(h, askOf(h, asking, `L${id}`, h.nowEpochMs + leaseMs)),
+    planSpend(h, undefined),
+    planSpend(h, 1),
     planProbe(h, { kind: 'probe', event: asked, isStale: false }, `L${id}`),
     planProbe(h, { kind: 'probe', event: asked, isStale: true }, `L${id}`),
     ...(h.state.lane === undefined ? [] : otherBreakers.map((other) => reportOn(h, other, 'unreachable', `L${id}`))),

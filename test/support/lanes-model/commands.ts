@@ -178,6 +178,7 @@ const choices: { readonly [K in Choice['kind']]: { readonly fates: readonly Fate
   settle: { fates: ['heard', 'heard', 'repeated', 'late', 'copied', 'last'], of: fc.record({ kind: fc.constant('settle'), which }) },
   probe: { fates: ['heard', 'heard', 'copied', 'copied', 'repeated', 'late', 'last'], of: fc.record({ kind: fc.constant('probe'), event, isStale: rarely }) },
   report: { fates: ['heard', 'heard', 'heard', 'repeated', 'late', 'copied'], of: fc.record({ kind: fc.constant('report'), health: fc.constantFrom('answered', 'failed', 'unreachable', 'unreachable', 'unreachable', 'unknown'), isStale: rarely }) },
+  spend: { fates: ['heard', 'heard', 'repeated', 'late', 'copied'], of: fc.record({ kind: fc.constant('spend'), isStale: rarely }) },
   giveBack: { fates: ['heard', 'heard', 'repeated', 'late', 'copied'], of: fc.record({ kind: fc.constant('giveBack'), which }) },
   reapLease: { fates: ['heard', 'heard', 'repeated', 'late', 'copied'], of: fc.record({ kind: fc.constant('reapLease'), which }) },
   reapClaim: { fates: ['heard', 'heard', 'repeated', 'late', 'copied'], of: fc.record({ kind: fc.constant('reapClaim'), event }) },
@@ -194,9 +195,9 @@ type Kind = Choice['kind'] | 'receive' | 'send' | 'crash' | 'pass' | 'atOnce' | 
 export const themes = {
   everything: {
     admit: 5, exchange: 4, settle: 5, giveBack: 3, reapLease: 2, reapClaim: 3, land: 3, markBuried: 2, buryUnclaimed: 2, put: 2, remove: 1,
-    receive: 4, send: 4, crash: 2, pass: 3, atOnce: 5, probe: 1, report: 1,
+    receive: 4, send: 4, crash: 2, pass: 3, atOnce: 5, probe: 1, report: 1, spend: 1,
   },
-  breaker: { probe: 6, report: 8, admit: 2, exchange: 2, giveBack: 1, reapClaim: 4, reapLease: 1, put: 1, land: 3, pass: 4, crash: 2, atOnce: 3, returned: 1 },
+  breaker: { probe: 6, report: 8, admit: 2, exchange: 2, giveBack: 1, reapClaim: 4, reapLease: 1, put: 1, land: 3, pass: 4, crash: 2, atOnce: 3, returned: 1, spend: 1 },
   operators: { put: 6, remove: 4, land: 2, admit: 2, buryUnclaimed: 2, giveBack: 1, atOnce: 2 },
   senders: { admit: 5, exchange: 6, settle: 3, giveBack: 2, reapLease: 2, reapClaim: 2, land: 2, put: 1, send: 3, pass: 3, atOnce: 2 },
   reaping: { admit: 6, exchange: 1, send: 1, reapLease: 2, reapClaim: 5, pass: 4, atOnce: 1 },

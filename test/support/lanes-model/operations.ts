@@ -48,6 +48,10 @@ export function moveBreaker(label: string, endpointId: string, from: Breaker | u
   return single(label, (state) => model.breakerMoved(state, from, to), { kind: 'unsure' }, ({ lanes }) => lanes.moveBreaker(endpointId, from, to));
 }
 
+export function moveRate(label: string, endpointId: string, fromEpochMs: number | undefined, toEpochMs: number): Operation {
+  return single(label, (state) => model.rateMoved(state, fromEpochMs, toEpochMs), { kind: 'unsure' }, ({ lanes }) => lanes.moveRate(endpointId, fromEpochMs, toEpochMs));
+}
+
 export function reapLease(label: string, endpointId: string, leaseId: string, seen: Lease): Operation {
   return single(label, (state) => model.leaseReaped(state, leaseId, seen), undefined, ({ lanes }) => lanes.reapLease(endpointId, leaseId, seen));
 }

@@ -61,6 +61,13 @@ export function breakerMoved(state: State, from: Breaker | undefined, to: Breake
   return why.length > 0 ? { state, seen: { kind: 'lost', lane }, why } : { state: { ...state, lane: { ...lane, breaker: to } }, seen: { kind: 'moved' } };
 }
 
+export function rateMoved(state: State, fromEpochMs: number | undefined, toEpochMs: number): Seen {
+  const { lane } = state;
+  if (lane === undefined) return { state, seen: { kind: 'lost', lane } };
+  if (lane.nextAtEpochMs !== fromEpochMs) return { state, seen: { kind: 'lost', lane }, why: [`rate: ${fromEpochMs === undefined ? 'there is one' : 'another'}`] };
+  return { state: { ...state, lane: { ...lane, nextAtEpochMs: toEpochMs } }, seen: { kind: 'moved' } };
+}
+
 export function leaseReaped(state: State, leaseId: string, seen: Lease): Seen {
   const { lane } = state;
   const found = lane?.leases.get(leaseId);
@@ -113,7 +120,7 @@ export function put(state: State, seen: Lane | undefined, version: string, slots
     : reasons({ 'put: another configuration': lane?.cfg !== seen.cfg, 'put: another size': lane?.slots !== seen.slots });
   if (why.length > 0) return { state, seen: 'changed', why };
   const next = lane === undefined
-    ? { slots, avail: slots, cfg: version, leases: new Map(), claims: new Map(), failures: 0, breaker: undefined }
+    ? { slots, avail: slots, cfg: version, leases: new Map(), claims: new Map(), failures: 0, breaker: undefined, nextAtEpochMs: undefined }
     : { ...lane, slots, cfg: version, avail: lane.avail + slots - lane.slots };
   return { state: { ...state, lane: next, version }, seen: 'written' };
 }
@@ -128,7 +135,7 @@ export function removed(state: State, seen: string | undefined): Seen {
 const reasons = (all: Readonly<Record<string, boolean>>): string[] => Object.keys(all).filter((reason) => all[reason]);
 
 function granted(state: State, lane: Lane): Seen {
-  return { state: { ...state, lane }, seen: { kind: 'granted', avail: lane.avail, breaker: lane.breaker } };
+  return { state: { ...state, lane }, seen: { kind: 'granted', avail: lane.avail, breaker: lane.breaker, nextAtEpochMs: lane.nextAtEpochMs } };
 }
 
 /** What stands in the way of an admission that finds `avail` slots. */

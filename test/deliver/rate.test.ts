@@ -1,0 +1,67 @@
+/** The flow and an endpoint's rate, beside its lane (O7). */
+import { describe, expect, it } from 'vitest';
+import type { Lanes } from '../../lambdas/shared/ports/index.ts';
+import { bodyOf, receivedOf } from '../support/builders.ts';
+import { Harness } from '../support/deliver-harness.ts';
+
+const batchOf = (h: Harness, ...events: string[]) => events.map((eventId) => receivedOf(bodyOf({ eventId }), { messageId: eventId, sentEpochMs: h.clock.nowEpochMs() }));
+const events = (n: number, name = 'e') => Array.from({ length: n }, (_, i) => `${name}${i}`);
+const idle = { avail: 8, leases: new Map(), claims: new Map(), failures: 0 };
+
+describe('an endpoint with a rate', () => {
+  it('gets no more at once than its rate; what is over comes back, with no attempt and no failure', async () => {
+    const h = await Harness.create({ maxPerSecond: 3 });
+    const batch = batchOf(h, ...events(10));
+    expect(await h.run(batch)).toHaveLength(7);
+    expect(h.http.sent).toEqual(['e0', 'e1', 'e2']);
+    expect(await h.lane()).toMatchObject(idle);
+    expect([h.record({ eventId: 'e3' }), h.queues.delayOf(batch[3] ?? receivedOf(''))]).toEqual([undefined, expect.any(Number)]);
+    const said = h.telemetry.events.filter((event) => event.name === 'rate-reached').map((event) => event.fields['copies']);
+    expect(said.reduce<number>((sum, copies) => sum + Number(copies), 0)).toBe(7);
+    expect(h.telemetry.count('shed')).toBe(0);
+  });
+
+  it('gets all of it in time, evenly', async () => {
+    const h = await Harness.create({ maxPerSecond: 3 });
+    for (let i = 0; i < 30; i++) {
+      await h.run(batchOf(h, ...events(10).filter((eventId) => !h.http.sent.includes(eventId))));
+      h.clock.advance(100);
+    }
+    expect([...h.http.sent].sort()).toEqual(events(10));
+  });
+
+  it('gets one at a time where it is below one a second', async () => {
+    const h = await Harness.create({ maxPerSecond: 0.5 });
+    await h.run(batchOf(h, 'a', 'b'));
+    h.clock.advance(1_999);
+    await h.run(batchOf(h, 'b'));
+    expect(h.http.sent).toEqual(['a']);
+    h.clock.advance(1);
+    await h.run(batchOf(h, 'b'));
+    expect(h.http.sent).toEqual(['a', 'b']);
+  });
+
+  it('is one rate for all workers', async () => {
+    const h = await Harness.create({ maxPerSecond: 4, maxInFlight: 32 });
+    await Promise.all(events(20).map((eventId) => h.run(batchOf(h, eventId))));
+    expect(h.http.sent).toHaveLength(4);
+  });
+
+  it.each<[string, (h: Harness) => Lanes['moveRate']]>([
+    ['has no answer', () => () => Promise.resolve({ kind: 'unsure' })],
+    ['is always overtaken', (h) => async () => ({ kind: 'lost', lane: { ...(await h.lane()), nextAtEpochMs: h.clock.nowEpochMs() } })],
+    ['throws', () => () => Promise.reject(new Error('a bug'))],
+  ])('gets nothing where the write that takes of it %s: its slots return and its messages stay', async (_what, moveRate) => {
+    const h = await Harness.create({ maxPerSecond: 3 });
+    expect(await h.run(batchOf(h, 'a', 'b'), h.lanesBut({ moveRate: moveRate(h) }))).toEqual(['a', 'b']);
+    expect(h.http.requests).toEqual([]);
+    expect(await h.lane()).toMatchObject(idle);
+  });
+});
+
+it('an endpoint without one has no write for it', async () => {
+  const h = await Harness.create();
+  let writes = 0;
+  await h.run(batchOf(h, ...events(10)), h.lanesBut({ moveRate: (...args) => (writes++, h.store.lanes.moveRate(...args)) }));
+  expect([writes, h.http.sent.length]).toEqual([0, 10]);
+});
