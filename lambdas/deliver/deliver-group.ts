@@ -1,5 +1,5 @@
+import type { Breaker, OpenBreaker, Sample } from '../shared/core/breaker.ts';
 import { deliver as limits } from '../shared/limits/numbers.ts';
-import type { Breaker, OpenBreaker } from '../shared/core/breaker.ts';
 import type { GiveBack, GiveBackAnswer, StoredEndpoint } from '../shared/ports/index.ts';
 import { admit, type Admitted, type Held } from './admit.ts';
 import { buryUnclaimed } from './bury.ts';
@@ -121,20 +121,21 @@ async function deliverGranted(
   const [allowed, { found, unread }] = await Promise.all([spendRate(deps, endpoint, nextAtEpochMs, granted.length, invocation), readOrNone(deps, granted)]);
   const isAtRate = allowed < granted.length;
   if (isAtRate) deps.telemetry.event('rate-reached', { endpointId: endpoint.config.endpointId, copies: granted.length - allowed });
+  const samples: Sample[] = [];
+  const hear = (sample: Sample) => void samples.push(sample);
   const settled = new Map(
     await Promise.all(
       granted.map(async (copy, i): Promise<[Copy, Settled]> => {
-        if (i >= allowed) return [copy, { exit: await putBack(deps, copy.received), release: true }];
         // Unread is not "no record": nothing may be sent on it.
         if (unread.has(copy.recordKey)) return [copy, { exit: await putBack(deps, copy.received), release: true }];
         const record = found.get(copy.recordKey);
-        return [copy, await deliverOne(deps, { endpoint, leaseId, copy, record, invocation })];
+        return [copy, await deliverOne(deps, { endpoint, leaseId, copy, record, invocation, isWithinRate: i < allowed, hear })];
       }),
     ),
   );
   const results = [...settled.values()];
   // Before the slots are given back, or the next wave would be admitted by what this one has found out already.
-  const now = await reportHealth(deps, { endpoint, leaseId, breaker }, results.flatMap((s) => s.sample ?? []), invocation);
+  const now = await reportHealth(deps, { endpoint, leaseId, breaker }, samples, invocation);
   const give: GiveBack = {
     endpointId: endpoint.config.endpointId,
     leaseId,

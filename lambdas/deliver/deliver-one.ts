@@ -16,8 +16,6 @@ export interface Settled {
   /** The record as this delivery left it, where it is known. */
   readonly record?: DeliveryRecord;
   readonly verdict?: 'success' | 'failure';
-  /** What its attempt says about the endpoint, if one was made. */
-  readonly sample?: Sample;
 }
 
 /** One delivery whose claim is ours, from the record that was read under it. */
@@ -27,6 +25,10 @@ export interface Claimed {
   readonly copy: Copy;
   readonly record: DeliveryRecord | undefined;
   readonly invocation: Invocation;
+  /** False where the endpoint's rate has no room for its request now: all else is done that needs none. */
+  readonly isWithinRate: boolean;
+  /** Told what the attempt says about the endpoint, whatever becomes of its verdict. */
+  readonly hear: (sample: Sample) => void;
 }
 
 /** What the receive finds decides: send, wait, bury, or nothing. Never rejects: a fault keeps message and claim. */
@@ -98,11 +100,14 @@ async function send(deps: DeliverDeps, claimed: Claimed, waiting: WaitingRecord)
     return settle(deps, claimed, dead(now, giveUp, `found ${giveUp} when it was due`), true);
   }
 
+  if (!claimed.isWithinRate) return { exit: await putBack(deps, copy.received), release: true };
+
   const outcome = await attempt(deps, { endpoint, copy, record: waiting, invocation });
   if (outcome.kind === 'notStarted') {
     deps.telemetry.event('not-started', { endpointId: copy.message.endpointId, why: outcome.why });
     return { exit: await putBack(deps, copy.received), release: true };
   }
+  claimed.hear(sampleOf(outcome));
   const verdict = { nowEpochMs: deps.clock.nowEpochMs(), random: deps.random.number(), leaseId };
   const settledAs = afterAttempt(withResend(waiting, copy), outcome, endpoint.config, verdict);
   deps.telemetry.attempt({
@@ -118,7 +123,7 @@ async function send(deps: DeliverDeps, claimed: Claimed, waiting: WaitingRecord)
   });
   const sent = outcome.kind === 'answered' || outcome.kind === 'ambiguous';
   const settled = await settle(deps, claimed, settledAs, !sent);
-  return { ...settled, verdict: settledAs.state === 'delivered' ? 'success' : 'failure', sample: sampleOf(outcome) };
+  return { ...settled, verdict: settledAs.state === 'delivered' ? 'success' : 'failure' };
 }
 
 /** Writes the verdict, then takes the message to where the verdict says. */

@@ -186,6 +186,13 @@ describe('when its time has come', () => {
     expect([said('shed'), said('breaker-open').length]).toEqual([[], 1]);
   });
 
+  it('a canary whose verdict cannot be written counts all the same', async () => {
+    h.clock.advance(openMs);
+    h.http.script = () => answered(503);
+    await h.run(batchOf('a'), h.recordsBut({ write: () => Promise.reject(new Error('a bug')) }));
+    expect([h.http.sent, (await h.lane()).breaker]).toMatchObject([['a'], { state: 'open', trips: 2 }]);
+  });
+
   it('a canary whose admission the SDK repeats has its verdict counted', async () => {
     h.clock.advance(openMs);
     const repeated: Lanes['admit'] = async (ask) => {

@@ -1,7 +1,7 @@
 /** The flow and an endpoint's rate, beside its lane (O7). */
 import { describe, expect, it } from 'vitest';
 import type { Lanes } from '../../lambdas/shared/ports/index.ts';
-import { bodyOf, receivedOf } from '../support/builders.ts';
+import { bodyOf, deliveredOf, receivedOf } from '../support/builders.ts';
 import { Harness } from '../support/deliver-harness.ts';
 
 const batchOf = (h: Harness, ...events: string[]) => events.map((eventId) => receivedOf(bodyOf({ eventId }), { messageId: eventId, sentEpochMs: h.clock.nowEpochMs() }));
@@ -39,6 +39,16 @@ describe('an endpoint with a rate', () => {
     h.clock.advance(1);
     await h.run(batchOf(h, 'b'));
     expect(h.http.sent).toEqual(['a', 'b']);
+  });
+
+  it('does not keep what needs no request: what is past its age is given up, what was delivered is acknowledged', async () => {
+    const h = await Harness.create({ maxPerSecond: 0.5, retry: { maxAgeS: 60 } });
+    h.store.seed(deliveredOf({}, { eventId: 'done' }));
+    const [first, done, old] = batchOf(h, 'first', 'done', 'old');
+    if (first === undefined || done === undefined || old === undefined) throw new Error('three messages');
+    expect(await h.run([first, done, { ...old, sentEpochMs: h.clock.nowEpochMs() - 61_000 }])).toEqual([]);
+    expect(h.http.sent).toEqual(['first']);
+    expect(h.record({ eventId: 'old' })).toMatchObject({ state: 'dead', reason: 'expired', phase: 'buried' });
   });
 
   it('is one rate for all workers', async () => {
