@@ -4,10 +4,11 @@ import type { Command } from 'commander';
 import { endpointIdOf } from '../../lambdas/shared/adapters/dynamodb-endpoints.ts';
 import { createDynamoDbLanes } from '../../lambdas/shared/adapters/dynamodb-lanes.ts';
 import { createDynamoDbRegistry, type Registry } from '../../lambdas/shared/adapters/dynamodb-registry.ts';
-import { closedByHand } from '../../lambdas/shared/core/breaker.ts';
+import { forgotten } from '../../lambdas/shared/core/breaker.ts';
 import { ulid } from '../../lambdas/shared/core/version.ts';
 import type { EndpointConfig } from '../../lambdas/shared/limits/endpoint-schema.ts';
 import { idPattern } from '../../lambdas/shared/limits/message-schema.ts';
+import { breaker as limits } from '../../lambdas/shared/limits/numbers.ts';
 import type { StoredEndpoint } from '../../lambdas/shared/ports/index.ts';
 import { parseConfig, secretsFor, withSettings } from './endpoint-document.ts';
 import { failure, readInput, table, usageError, type Output } from './output.ts';
@@ -82,25 +83,38 @@ async function put(target: Target, out: Output, id: string, options: PutOptions)
   if ((await registry.put({ config, version, ...secrets }, before?.version ?? null)) === 'changed') {
     throw failure(`Endpoint ${id} was changed by somebody else meanwhile; nothing was written. Repeat the command.`);
   }
-  const closed = await closeBreaker(target, id);
+  const breaker = await forgetBreaker(target, id);
   const changed = before === undefined ? [] : changedFields(documentOf(before), config);
-  const shown = { endpointId: id, version, created: before === undefined, changed, ...(closed ? { breakerClosed: true } : {}), ...made };
+  const shown = { endpointId: id, version, created: before === undefined, changed, ...(breaker === 'nothing' ? {} : { breaker }), ...made };
   const lines = [
     `${before === undefined ? 'Created' : 'Updated'} endpoint ${id} (version ${version}).`,
     ...(before === undefined ? [] : [`Changed: ${changed.length === 0 ? 'nothing' : changed.join(', ')}`]),
-    ...(closed ? ['Its breaker was open; it is closed: deliveries are sent again at once, and those that wait as they come back.'] : []),
+    ...(breaker === 'closed' ? ['Its breaker was open; it is closed: deliveries are sent again, those that wait as they come back.'] : []),
+    ...(breaker === 'unknown' ? ['The endpoint is written, but its breaker may still be open: see sluice status, and repeat the command.'] : []),
     ...(made.secret === undefined ? [] : [`Signing secret, shown only now: ${made.secret}`]),
     ...(made.bodySecret === undefined ? [] : [`Body secret, shown only now: ${made.bodySecret}`]),
   ];
   out.result(shown, lines.join('\n'));
 }
 
-/** What was found out about an endpoint before it was changed says nothing. Where another write is quicker, its canary finds out. */
-async function closeBreaker(target: Target, id: string): Promise<boolean> {
-  const breaker = (await registryOf(target).get(id))?.lane.breaker;
-  if (breaker?.state !== 'open') return false;
+/**
+ * What was found out about an endpoint before it was changed says nothing. Never rejects: the endpoint is written, and what is
+ * shown of it is shown once.
+ */
+async function forgetBreaker(target: Target, id: string): Promise<'closed' | 'nothing' | 'unknown'> {
   const lanes = createDynamoDbLanes(target.db, { endpoints: target.endpointsTable, deliveries: target.deliveriesTable });
-  return (await lanes.moveBreaker(id, breaker, closedByHand(breaker))).kind === 'moved';
+  let wasOpen = false;
+  try {
+    for (let tries = 0; tries < limits.swaps; tries++) {
+      const breaker = (await registryOf(target).get(id))?.lane.breaker;
+      wasOpen ||= breaker?.state === 'open';
+      const to = forgotten(breaker);
+      if (to === undefined || (await lanes.moveBreaker(id, breaker, to)).kind === 'moved') return wasOpen ? 'closed' : 'nothing';
+    }
+  } catch {
+    // As good as never tried.
+  }
+  return 'unknown';
 }
 
 /** The whole configuration that the options ask for. With neither --url nor --file it starts from what is stored, valid or not. */

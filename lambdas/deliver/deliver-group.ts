@@ -8,7 +8,7 @@ import { isEnabled } from './endpoint-cache.ts';
 import { exitOfRepeat, splitRepeats } from './repeats.ts';
 import { reportHealth } from './report-health.ts';
 import { putBack, putBackPastBreaker, putBackPastClaim } from './retain.ts';
-import { spendRate } from './spend-rate.ts';
+import { createRateGate } from './spend-rate.ts';
 import type { Copy, DeliverDeps, Exit, Invocation } from './types.ts';
 
 type Exits = Map<string, Exit>;
@@ -19,6 +19,8 @@ interface Wave extends Held {
   readonly isAtRate: boolean;
   /** As its attempts have left it. */
   readonly breaker: Breaker | undefined;
+  /** True where no attempt was made: as a canary it has said nothing, and the next delivery may be. */
+  readonly isSilent: boolean;
   readonly settled: ReadonlyMap<Copy, Settled>;
 }
 
@@ -58,8 +60,9 @@ export async function deliverGroup(deps: DeliverDeps, copies: readonly Copy[], i
     open = breaker?.state === 'open' ? breaker : undefined;
     isAtRate = wave?.isAtRate ?? false;
     const nowMs = deps.clock.monotonicMs();
+    const isShut = open !== undefined && wave?.isSilent !== true;
     // No slot that could be used again, nothing that may be sent, or no time.
-    if (wave === undefined || open !== undefined || isAtRate || nowMs + (nowMs - waveStartedMs) - startedMs > limits.waveMs) break;
+    if (wave === undefined || isShut || isAtRate || nowMs + (nowMs - waveStartedMs) - startedMs > limits.waveMs) break;
   }
 
   if (wave !== undefined) await close(wave, undefined);
@@ -118,18 +121,17 @@ async function deliverGranted(
   invocation: Invocation,
 ): Promise<Wave | undefined> {
   if (granted.length === 0) return undefined;
-  const [allowed, { found, unread }] = await Promise.all([spendRate(deps, endpoint, nextAtEpochMs, granted.length, invocation), readOrNone(deps, granted)]);
-  const isAtRate = allowed < granted.length;
-  if (isAtRate) deps.telemetry.event('rate-reached', { endpointId: endpoint.config.endpointId, copies: granted.length - allowed });
+  const { found, unread } = await readOrNone(deps, granted);
+  const rate = createRateGate(deps, endpoint, nextAtEpochMs, invocation);
   const samples: Sample[] = [];
   const hear = (sample: Sample) => void samples.push(sample);
   const settled = new Map(
     await Promise.all(
-      granted.map(async (copy, i): Promise<[Copy, Settled]> => {
+      granted.map(async (copy): Promise<[Copy, Settled]> => {
         // Unread is not "no record": nothing may be sent on it.
         if (unread.has(copy.recordKey)) return [copy, { exit: await putBack(deps, copy.received), release: true }];
         const record = found.get(copy.recordKey);
-        return [copy, await deliverOne(deps, { endpoint, leaseId, copy, record, invocation, isWithinRate: i < allowed, hear })];
+        return [copy, await deliverOne(deps, { endpoint, leaseId, copy, record, invocation, rate, hear })];
       }),
     ),
   );
@@ -146,7 +148,9 @@ async function deliverGranted(
     successes: results.filter((s) => s.verdict === 'success').length,
     failures: results.filter((s) => s.verdict === 'failure').length,
   };
-  return { settled, give, avail, isAtRate, breaker: now };
+  const isAtRate = rate.refused() > 0;
+  if (isAtRate) deps.telemetry.event('rate-reached', { endpointId: give.endpointId, copies: rate.refused() });
+  return { settled, give, avail, isAtRate, breaker: now, isSilent: samples.length === 0 };
 }
 
 /** What becomes of a wave's messages, by whether its lease was given back. */

@@ -7,6 +7,7 @@ import { attempt } from './attempt.ts';
 import { buryConflict, finishBurial } from './bury.ts';
 import { blankOf, decideCopy } from './decide-copy.ts';
 import { putBack, putBackFaulted, putBackPastClaim, putBackUntil } from './retain.ts';
+import type { RateGate } from './spend-rate.ts';
 import type { Copy, DeliverDeps, Exit, Invocation } from './types.ts';
 
 export interface Settled {
@@ -25,8 +26,8 @@ export interface Claimed {
   readonly copy: Copy;
   readonly record: DeliveryRecord | undefined;
   readonly invocation: Invocation;
-  /** False where the endpoint's rate has no room for its request now: all else is done that needs none. */
-  readonly isWithinRate: boolean;
+  /** Asked for a request only: all else is done that needs none. */
+  readonly rate: Pick<RateGate, 'take'>;
   /** Told what the attempt says about the endpoint, whatever becomes of its verdict. */
   readonly hear: (sample: Sample) => void;
 }
@@ -100,7 +101,7 @@ async function send(deps: DeliverDeps, claimed: Claimed, waiting: WaitingRecord)
     return settle(deps, claimed, dead(now, giveUp, `found ${giveUp} when it was due`), true);
   }
 
-  if (!claimed.isWithinRate) return { exit: await putBack(deps, copy.received), release: true };
+  if (!(await claimed.rate.take())) return { exit: await putBack(deps, copy.received), release: true };
 
   const outcome = await attempt(deps, { endpoint, copy, record: waiting, invocation });
   if (outcome.kind === 'notStarted') {

@@ -24,7 +24,7 @@ export async function reportHealth(deps: DeliverDeps, sender: Sender, samples: r
   let from = sender.breaker;
   let written: Breaker | undefined;
   try {
-    const result = await swapped(invocation, limits.swaps, (found) => {
+    const result = await swapped(deps, invocation, limits.swaps, (found) => {
       if (found !== undefined) from = found.breaker;
       // Counted already: the SDK has repeated the write.
       if (written !== undefined && isDeepStrictEqual(from, written)) return undefined;

@@ -4,23 +4,51 @@ import type { Endpoint } from '../shared/ports/index.ts';
 import { swapped } from './swap.ts';
 import type { DeliverDeps, Invocation } from './types.ts';
 
-/**
- * How many of `wanted` requests an endpoint's rate allows now: all where it has none. One conditional write takes them, before
- * they are sent. Never rejects: where nothing is known nothing may be sent.
- * @param nextAtEpochMs as the admission found it
- */
-export async function spendRate(deps: DeliverDeps, endpoint: Endpoint, nextAtEpochMs: number | undefined, wanted: number, invocation: Invocation): Promise<number> {
+/** What an endpoint's rate still allows the deliveries of one lease. */
+export interface RateGate {
+  /** True where one more request may be sent now: taken from the rate, by a conditional write, before it is. Never rejects. */
+  take(): Promise<boolean>;
+  /** Requests that it had no room for, or of which that is not known. */
+  refused(): number;
+}
+
+/** @param nextAtEpochMs as the admission found it */
+export function createRateGate(deps: DeliverDeps, endpoint: Endpoint, nextAtEpochMs: number | undefined, invocation: Invocation): RateGate {
   const { endpointId, maxPerSecond } = endpoint.config;
-  if (maxPerSecond === null) return wanted;
-  try {
-    const result = await swapped(invocation, limits.swaps, (found) => {
-      const from = found === undefined ? nextAtEpochMs : found.nextAtEpochMs;
-      const spent = spend(from, wanted, maxPerSecond, deps.clock.nowEpochMs());
-      return spent.requests === 0 ? undefined : { to: spent.requests, answer: deps.lanes.moveRate(endpointId, from, spent.nextAtEpochMs) };
+  let from = nextAtEpochMs;
+  let refused = 0;
+  let last = Promise.resolve(true);
+
+  const takeOne = async (perSecond: number): Promise<boolean> => {
+    const result = await swapped(deps, invocation, limits.swaps, (found) => {
+      if (found !== undefined) from = found.nextAtEpochMs;
+      const spent = spend(from, 1, perSecond, deps.clock.nowEpochMs());
+      return spent.requests === 0 ? undefined : { to: spent.nextAtEpochMs, answer: deps.lanes.moveRate(endpointId, from, spent.nextAtEpochMs) };
     });
-    return result.kind === 'moved' ? result.to : 0;
-  } catch (error) {
-    deps.telemetry.fault('rate-failed', error, { endpointId });
-    return 0;
-  }
+    if (result.kind === 'moved') from = result.to;
+    // Nothing is known of what is left: nothing may be sent.
+    else if (result.kind !== 'nothing') deps.telemetry.event('rate-unknown', { endpointId, why: result.kind });
+    return result.kind === 'moved';
+  };
+
+  const takeOrFault = async (perSecond: number): Promise<boolean> => {
+    try {
+      return await takeOne(perSecond);
+    } catch (error) {
+      deps.telemetry.fault('rate-failed', error, { endpointId });
+      return false;
+    }
+  };
+
+  return {
+    refused: () => refused,
+    take: async () => {
+      if (maxPerSecond === null) return true;
+      // One after the other, or they would overtake each other; after the first that finds nothing none asks again.
+      last = last.then((goesOn) => goesOn && takeOrFault(maxPerSecond));
+      const isTaken = await last;
+      if (!isTaken) refused++;
+      return isTaken;
+    },
+  };
 }

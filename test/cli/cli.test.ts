@@ -459,7 +459,7 @@ describe('the program', () => {
     const put = await sluice('endpoint', 'put', 'ill', '--url', consumer.url('/mended'));
     expect(put.stdout).toContain('Its breaker was open; it is closed');
     expect((await sluice('status', 'ill', '--json')).json()).toMatchObject({ endpoints: [{ state: 'ok', breaker: { state: 'closed' } }] });
-    expect((await sluice('endpoint', 'put', 'ill', '--set', 'maxInFlight=2', '--json')).json()).not.toHaveProperty('breakerClosed');
+    expect((await sluice('endpoint', 'put', 'ill', '--set', 'maxInFlight=2', '--json')).json()).not.toHaveProperty('breaker');
   });
 
   it('says how to start where no installation runs', async () => {

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { afterReport, closedByHand, mayProbe, sampleOf, triedFromEpochMs, type Breaker, type Health, type OpenBreaker } from '../../lambdas/shared/core/breaker.ts';
+import { afterReport, forgotten, mayProbe, sampleOf, triedFromEpochMs, type Breaker, type Health, type OpenBreaker } from '../../lambdas/shared/core/breaker.ts';
 import type { AttemptOutcome } from '../../lambdas/shared/core/outcome.ts';
 import { closedBreaker, endpointOf, openBreaker, t0EpochMs, timed } from '../support/builders.ts';
 
@@ -9,8 +9,8 @@ const failedOf = (attempts: number, hits: number, sinceEpochMs = t0EpochMs) => (
 const withCanary = openBreaker({ canary: { leaseId: 'l1', expiresEpochMs: t0EpochMs + 65_000 } });
 const of = (health: Health, times = 1): Health[] => Array.from({ length: times }, () => health);
 
-function after(breaker: Breaker | undefined, healths: readonly Health[], { round = breaker?.round ?? 0, leaseId = 'l1', nowEpochMs = t0EpochMs, durationMs = 1, slowP95Ms = null as number | null } = {}) {
-  const samples = healths.map((health) => ({ health, durationMs }));
+function after(breaker: Breaker | undefined, healths: readonly Health[], { round = breaker?.round ?? 0, leaseId = 'l1', nowEpochMs = t0EpochMs, answerMs = 1, slowP95Ms = null as number | null } = {}) {
+  const samples = healths.map((health) => ({ health, answerMs }));
   return afterReport(breaker, { leaseId, round, samples }, { ...policy, slowP95Ms }, nowEpochMs);
 }
 
@@ -30,8 +30,14 @@ describe('the health of an endpoint', () => {
     ['no socket of ours', { kind: 'notStarted', why: 'no-socket' }, 'unknown'],
     ['a configuration that cannot be sent', { kind: 'invalidConfiguration', detail: 'x' }, 'unknown'],
   ])('by %s', (_what, outcome, health) => {
-    expect(sampleOf(outcome)).toEqual({ health, durationMs: health === 'unknown' && outcome.kind !== 'ambiguous' ? 0 : 1 });
+    expect(sampleOf(outcome)).toMatchObject({ health });
   });
+});
+
+it('the time of an answer is without the wait for a socket of ours, and without the set-up of a new one', () => {
+  const phasesMs = { connection: 2_000, dns: 10, connect: 20, tls: 30, write: 1, headers: 300, body: 40 };
+  expect(sampleOf({ kind: 'answered', status: 200, bodyExcerpt: '', durationMs: 2_401, phasesMs, reused: false })).toEqual({ health: 'answered', answerMs: 341 });
+  expect(sampleOf({ kind: 'notStarted', why: 'no-time' })).toEqual({ health: 'unknown', answerMs: 0 });
 });
 
 describe('a closed breaker', () => {
@@ -78,17 +84,17 @@ describe('a closed breaker', () => {
 
   it('opens where more than one in twenty is slower than the ceiling, whatever the status', () => {
     const slow = (attempts: number, hits: number, sinceEpochMs = t0EpochMs) => closedBreaker({ slow: { sinceEpochMs, attempts, hits } });
-    const late = { slowP95Ms: 3_000, durationMs: 3_001 };
+    const late = { slowP95Ms: 3_000, answerMs: 3_001 };
     const asSlow = openBreaker({ cause: 'slow', untilEpochMs: t0EpochMs + 600_000 });
     expect(after(slow(19, 1), ['answered'], late)).toEqual(asSlow);
     expect(after(slow(19, 1), ['failed'], late)).toEqual(asSlow);
     expect(after(slow(18, 1), ['answered'], late)).toMatchObject({ state: 'closed', slow: { attempts: 19, hits: 2 } });
-    expect(after(slow(19, 1), ['answered'], { ...late, durationMs: 3_000 })).toMatchObject({ state: 'closed', slow: { attempts: 20, hits: 1 } });
+    expect(after(slow(19, 1), ['answered'], { ...late, answerMs: 3_000 })).toMatchObject({ state: 'closed', slow: { attempts: 20, hits: 1 } });
     expect(after(slow(39, 1), ['answered'], late)).toMatchObject({ state: 'closed', slow: { attempts: 40, hits: 2 } });
     expect(after(slow(19, 19, t0EpochMs - 300_001), ['answered'], late)).toMatchObject({ state: 'closed', slow: failedOf(1, 1) });
     // What has no answer has no latency of its own, and an endpoint without a ceiling is not watched.
     expect(after(slow(19, 19), of('unreachable', 1), late)).toMatchObject({ state: 'closed', slow: { attempts: 19, hits: 19 } });
-    expect(after(slow(19, 19), of('answered', 9), { durationMs: 20_000 })).toBeUndefined();
+    expect(after(slow(19, 19), of('answered', 9), { answerMs: 20_000 })).toBeUndefined();
     expect(after(undefined, ['answered'], { slowP95Ms: 3_000 })).toEqual(closedBreaker({ slow: failedOf(1, 0), by: 'l1' }));
   });
 
@@ -128,9 +134,9 @@ describe('an open breaker', () => {
   });
 
   it('stays open where its canary is answered later than the ceiling, and no longer each time', () => {
-    const expected = openBreaker({ round: 2, cause: 'slow', trips: 2, untilEpochMs: t0EpochMs + 600_000 });
-    expect(after(withCanary, ['answered'], { slowP95Ms: 3_000, durationMs: 3_001 })).toEqual(expected);
-    expect(after(withCanary, ['answered'], { slowP95Ms: 3_000, durationMs: 3_000 })).toMatchObject({ state: 'closed' });
+    const expected = openBreaker({ round: 2, cause: 'slow', trips: 1, untilEpochMs: t0EpochMs + 600_000 });
+    expect(after(withCanary, ['answered'], { slowP95Ms: 3_000, answerMs: 3_001 })).toEqual(expected);
+    expect(after(withCanary, ['answered'], { slowP95Ms: 3_000, answerMs: 3_000 })).toMatchObject({ state: 'closed' });
   });
 
   it('doubles its time up to the cap, however often', () => {
@@ -147,8 +153,15 @@ describe('an open breaker', () => {
   });
 });
 
-it('closed by hand begins a new round, with nothing counted', () => {
-  expect(closedByHand(openBreaker({ round: 7 }))).toEqual(closedBreaker({ round: 8, by: '' }));
+it.each<[string, Breaker | undefined, Breaker | undefined]>([
+  ['nothing that was ever counted', undefined, undefined],
+  ['nothing that is counted', closedBreaker({ round: 3, by: 'l7' }), undefined],
+  ['open', openBreaker({ round: 7 }), closedBreaker({ round: 8, by: '' })],
+  ['failures', closedBreaker({ failed: failedOf(9, 1) }), closedBreaker({ round: 1, by: '' })],
+  ['slow answers', closedBreaker({ slow: failedOf(9, 0) }), closedBreaker({ round: 1, by: '' })],
+  ['connections that failed', closedBreaker({ connectFailures: 1 }), closedBreaker({ round: 1, by: '' })],
+])('forgotten is %s, in a new round', (_what, before, expected) => {
+  expect(forgotten(before)).toEqual(expected);
 });
 
 it('never goes back a round, stays open no longer than its cap, and closes by its canary alone', () => {

@@ -73,12 +73,12 @@ describe('an endpoint that fails', () => {
 
   it('is left alone where it answers, but later than its own ceiling (L5)', async () => {
     h = await Harness.create({ breaker: { slowP95Ms: 3_000 } });
-    h.http.script = () => ({ ...answered(200), ...timed(3_001) });
+    h.http.script = () => ({ ...answered(200), ...timed(3_001), phasesMs: { headers: 3_001 } });
     for (const eventId of events(20)) await h.run(batchOf(eventId));
     expect((await h.lane()).breaker).toEqual(openBreaker({ cause: 'slow', untilEpochMs: h.clock.nowEpochMs() + 600_000 }));
     h.clock.advance(600_000);
     await h.run(batchOf('slow-again'));
-    expect((await h.lane()).breaker).toMatchObject({ state: 'open', round: 2, cause: 'slow', trips: 2, untilEpochMs: h.clock.nowEpochMs() + 600_000 });
+    expect((await h.lane()).breaker).toMatchObject({ state: 'open', round: 2, cause: 'slow', trips: 1, untilEpochMs: h.clock.nowEpochMs() + 600_000 });
     h.clock.advance(600_000);
     h.http.script = () => answered(200);
     await h.run(batchOf('quick'));
@@ -251,6 +251,12 @@ describe('when its time has come', () => {
     expect([h.http.sent, (await h.lane()).breaker]).toMatchObject([[], { state: 'open', round: 3, canary: undefined }]);
     await h.run(batchOf('a', 'b'));
     expect(h.http.sent).toEqual(['b']);
+  });
+
+  it('a canary that needs no request is followed by the next', async () => {
+    h.store.seed(deliveredOf({}, { eventId: 'done' }));
+    expect(await probe(answered(200), 'done', 'a', 'b')).toMatchObject({ state: 'closed' });
+    expect(h.http.sent).toEqual(['a', 'b']);
   });
 
   it('a canary whose process dies is replaced when its lease has expired', async () => {

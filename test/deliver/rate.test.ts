@@ -44,9 +44,10 @@ describe('an endpoint with a rate', () => {
   it('does not keep what needs no request: what is past its age is given up, what was delivered is acknowledged', async () => {
     const h = await Harness.create({ maxPerSecond: 0.5, retry: { maxAgeS: 60 } });
     h.store.seed(deliveredOf({}, { eventId: 'done' }));
-    const [first, done, old] = batchOf(h, 'first', 'done', 'old');
+    const [done, first, old] = batchOf(h, 'done', 'first', 'old');
     if (first === undefined || done === undefined || old === undefined) throw new Error('three messages');
-    expect(await h.run([first, done, { ...old, sentEpochMs: h.clock.nowEpochMs() - 61_000 }])).toEqual([]);
+    // Before what needs one: it takes nothing of the rate.
+    expect(await h.run([done, first, { ...old, sentEpochMs: h.clock.nowEpochMs() - 61_000 }])).toEqual([]);
     expect(h.http.sent).toEqual(['first']);
     expect(h.record({ eventId: 'old' })).toMatchObject({ state: 'dead', reason: 'expired', phase: 'buried' });
   });
@@ -66,6 +67,7 @@ describe('an endpoint with a rate', () => {
     expect(await h.run(batchOf(h, 'a', 'b'), h.lanesBut({ moveRate: moveRate(h) }))).toEqual(['a', 'b']);
     expect(h.http.requests).toEqual([]);
     expect(await h.lane()).toMatchObject(idle);
+    expect(h.telemetry.count('rate-unknown') + h.telemetry.faults.length).toBe(1);
   });
 });
 

@@ -59,7 +59,8 @@ export type Health =
 
 export interface Sample {
   readonly health: Health;
-  readonly durationMs: number;
+  /** From the first byte of the request to the end of the answer: neither the wait for a socket of ours nor the set-up of a new one, which a canary always needs. */
+  readonly answerMs: number;
 }
 
 /** What the attempts of one lease say, in the round in which it was admitted. */
@@ -70,7 +71,8 @@ export interface HealthReport {
 }
 
 export function sampleOf(outcome: AttemptOutcome): Sample {
-  return { health: healthOf(outcome), durationMs: 'durationMs' in outcome ? outcome.durationMs : 0 };
+  const { write = 0, headers = 0, body = 0 } = 'phasesMs' in outcome ? outcome.phasesMs : {};
+  return { health: healthOf(outcome), answerMs: write + headers + body };
 }
 
 function healthOf(outcome: AttemptOutcome): Health {
@@ -115,9 +117,14 @@ export function triedFromEpochMs({ untilEpochMs, cause, trips }: OpenBreaker, po
   return believed(untilEpochMs, openMs(cause, trips, policy), nowEpochMs);
 }
 
-/** The breaker closed by hand: for an endpoint that was changed, what was found out before says nothing. */
-export function closedByHand({ round }: OpenBreaker): ClosedBreaker {
-  return { ...quiet, round: round + 1 };
+/**
+ * The breaker as if nothing had been, in a new round: for an endpoint that was changed, what was found out before says nothing,
+ * nor does what is still under way. Undefined where nothing was.
+ */
+export function forgotten(breaker: Breaker | undefined): ClosedBreaker | undefined {
+  if (breaker === undefined) return undefined;
+  const isQuiet = breaker.state === 'closed' && breaker.failed.hits + breaker.slow.attempts + breaker.connectFailures === 0;
+  return isQuiet ? undefined : { ...quiet, round: breaker.round + 1 };
 }
 
 /** A lease ends with the longest invocation that there may be. */
@@ -135,7 +142,7 @@ function afterCanary(breaker: OpenBreaker, { samples, leaseId }: HealthReport, p
   const [sample] = samples;
   switch (sample?.health) {
     case 'answered':
-      if (isSlow(sample, policy)) return again('slow', trips + 1);
+      if (isSlow(sample, policy)) return again('slow', trips);
       return { ...quiet, round: round + 1, by: leaseId };
     case 'failed':
       return again('failing', trips + 1);
@@ -191,8 +198,8 @@ function tallied(before: ClosedBreaker = quiet, { samples, leaseId, round }: Hea
   };
 }
 
-function isSlow({ durationMs }: Sample, { slowP95Ms }: BreakerPolicy): boolean {
-  return slowP95Ms !== null && durationMs > slowP95Ms;
+function isSlow({ answerMs }: Sample, { slowP95Ms }: BreakerPolicy): boolean {
+  return slowP95Ms !== null && answerMs > slowP95Ms;
 }
 
 function counted(before: Share, now: Omit<Share, 'sinceEpochMs'>, windowS: number, nowEpochMs: number): Share {

@@ -1,4 +1,4 @@
-import { rate as limits } from '../limits/numbers.ts';
+import { lease, rate as limits } from '../limits/numbers.ts';
 
 /** What is left of an endpoint's rate, and when the next request would be due if all came evenly (GCRA). */
 export interface Spent {
@@ -10,17 +10,20 @@ export interface Spent {
 
 /**
  * Takes up to `wanted` requests out of a rate (O7). After a pause at most one second's worth goes at once, or one request where
- * the rate is below one a second.
+ * the rate is below one a second: any second sees at most twice the rate.
  * @param nextAtEpochMs as it was written last; undefined where nothing was ever sent at a rate
  */
 export function spend(nextAtEpochMs: number | undefined, wanted: number, perSecond: number, nowEpochMs: number): Spent {
   const intervalMs = 1_000 / perSecond;
   const burstMs = Math.max(1_000, intervalMs);
   const asWritten = Math.max(nowEpochMs, nextAtEpochMs ?? nowEpochMs);
-  // Further off than it is ever written, but for clocks that differ: one that is wrong must not stop an endpoint for hours.
-  const fromEpochMs = asWritten > nowEpochMs + burstMs + limits.mostSkewMs ? nowEpochMs : asWritten;
+  // Further off than it is ever written at this rate: the rate was lower, or a clock is wrong, which must not stop an endpoint
+  // for hours. Then one request goes, and no burst.
+  const isBelieved = asWritten <= nowEpochMs + burstMs + lease.skewMs;
+  const fromEpochMs = isBelieved ? asWritten : nowEpochMs + burstMs - intervalMs;
   // A rate such as 3 has no exact interval: without the grain its third request would wait.
   const room = Math.floor((nowEpochMs + burstMs - fromEpochMs) / intervalMs + limits.grain);
   const requests = Math.max(0, Math.min(wanted, room));
-  return { requests, nextAtEpochMs: Math.ceil(fromEpochMs + requests * intervalMs) };
+  // In whole microseconds: whole milliseconds would halve a rate of several hundred.
+  return { requests, nextAtEpochMs: Math.round((fromEpochMs + requests * intervalMs) * 1_000) / 1_000 };
 }

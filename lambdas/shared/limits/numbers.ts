@@ -159,10 +159,8 @@ export const rate = {
   /** One in a hundred seconds. */
   minPerSecond: 0.01,
   maxPerSecond: 1_000,
-  /** Clocks that differ by more are not believed. */
-  mostSkewMs: 60_000,
   /** Below any part of a request that matters. */
-  grain: 1e-6,
+  grain: 1e-4,
   /** Workers that overtake each other on one endpoint's rate, at most as many as a lane has slots. */
   swaps: 32,
 } as const;

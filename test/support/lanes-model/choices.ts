@@ -142,7 +142,7 @@ function planReport(h: History, { health, isStale }: Extract<Choice, { kind: 're
 
 function reportOn(h: History, from: Breaker | undefined, health: Health, by: string): Planned | undefined {
   const leaseId = from?.state === 'open' ? (from.canary?.leaseId ?? by) : by;
-  const to = afterReport(from, { leaseId, round: from?.round ?? 0, samples: [{ health, durationMs: 1 }] }, config.breaker, h.nowEpochMs);
+  const to = afterReport(from, { leaseId, round: from?.round ?? 0, samples: [{ health, answerMs: 1 }] }, config.breaker, h.nowEpochMs);
   const label = `report ${health} by ${leaseId} on ${from === undefined ? 'nothing' : `${from.state}, round ${from.round}`}`;
   return to === undefined ? undefined : planned(operations.moveBreaker(label, h.endpointId, from, to));
 }
