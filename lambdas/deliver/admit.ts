@@ -97,11 +97,7 @@ export async function admit(
     } else {
       refused.push(...why.live.map(({ wanted: copy, endsEpochMs }) => ({ copy, notBeforeEpochMs: endsEpochMs })));
       open = why.open;
-      const isShut = open !== undefined && (tries > 1 || !mayProbe(open, endpoint.config.breaker, deps.clock.nowEpochMs()));
-      const fits = isShut ? [] : await makeRoom(deps, ask.endpointId, answer.lane?.avail ?? 0, why, shed);
-      // Of an open breaker one delivery goes, to see how the endpoint is.
-      wanted = open === undefined ? fits : fits.slice(0, 1);
-      shed(isShut ? [...why.free, ...why.expired.map((e) => e.wanted)] : fits.slice(wanted.length));
+      wanted = await askable(deps, endpoint, answer.lane?.avail ?? 0, why, shed);
     }
     if (tries === 2 || wanted.length === 0) {
       shed(wanted);
@@ -143,6 +139,25 @@ async function exchanged(deps: DeliverDeps, give: GiveBack, ask: Admission): Pro
 /** Granted, or refused because the SDK repeated what had been granted. */
 function isGranted(answer: AdmitAnswer, leaseId: string): boolean {
   return answer.kind === 'granted' || (answer.kind === 'refused' && answer.lane?.leases.has(leaseId) === true);
+}
+
+/** What may be asked for once more: what fits, or of an open breaker one delivery, when its time has come, to see how the endpoint is. */
+async function askable(
+  deps: DeliverDeps,
+  { config }: Endpoint,
+  avail: number,
+  why: Extract<Refusal<Copy>, { kind: 'partly' }>,
+  shed: (rest: readonly Copy[]) => void,
+): Promise<Copy[]> {
+  const { open } = why;
+  if (open !== undefined && !mayProbe(open, config.breaker, deps.clock.nowEpochMs())) {
+    shed([...why.free, ...why.expired.map((e) => e.wanted)]);
+    return [];
+  }
+  const fits = await makeRoom(deps, config.endpointId, avail, why, shed);
+  if (open === undefined) return fits;
+  shed(fits.slice(1));
+  return fits.slice(0, 1);
 }
 
 /** Reaps what has expired, and returns the copies that fit. */

@@ -33,12 +33,9 @@ export async function reportHealth(deps: DeliverDeps, sender: Sender, samples: r
       written = to;
       return { to, answer: deps.lanes.moveBreaker(endpointId, from, to) };
     });
-    const isOwn = result.kind === 'nothing' && written !== undefined && isDeepStrictEqual(from, written);
-    if (result.kind === 'moved' || isOwn) {
-      if (written !== undefined) tell(deps, endpointId, report.round, written);
-      return written;
-    }
-    if (result.kind !== 'nothing') deps.telemetry.event('breaker-report-lost', { endpointId, why: result.kind });
+    if (result.kind === 'moved') from = result.to;
+    if (written !== undefined && isDeepStrictEqual(from, written)) tell(deps, endpointId, report.round, written);
+    else if (result.kind !== 'nothing') deps.telemetry.event('breaker-report-lost', { endpointId, why: result.kind });
   } catch (error) {
     deps.telemetry.fault('breaker-failed', error, { endpointId });
   }

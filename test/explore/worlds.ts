@@ -14,6 +14,14 @@ const retry = { baseS: 1, factor: 1, attempts: 12 };
 const endpoint = (maxInFlight = 1, more: Readonly<Record<string, unknown>> = {}, version = 'V1') => endpointOf({ maxInFlight, retry, ...more }, version);
 const probe = { name: 'probe', eventId: 'probe' };
 
+const rated: Omit<WorldSpec, 'name' | 'about'> = {
+  endpoint: endpoint(2, { maxPerSecond: 0.01 }),
+  messages: [{ name: 'a', eventId: 'a' }, { name: 'b', eventId: 'b' }],
+  outcomes: [ok],
+  mostPosts: 1,
+  limits: { receives: 3, crashes: 0, failures: 1, epochs: 0 },
+};
+
 const specs: readonly WorldSpec[] = [
   {
     name: 'one-key',
@@ -124,24 +132,12 @@ const specs: readonly WorldSpec[] = [
     outcomes: [ok, unsent, ambiguous],
     limits: { receives: 2, crashes: 1, failures: 0, epochs: 1 },
   },
+  { ...rated, name: 'rated', about: 'two events to an endpoint that takes one in a hundred seconds' },
   {
-    name: 'rated',
-    about: 'two events to an endpoint that takes one in a hundred seconds',
-    endpoint: endpoint(2, { maxPerSecond: 0.01 }),
-    messages: [{ name: 'a', eventId: 'a' }, { name: 'b', eventId: 'b' }],
-    outcomes: [ok],
-    mostPosts: 1,
-    limits: { receives: 3, crashes: 0, failures: 1, epochs: 0 },
-  },
-  {
+    ...rated,
     name: 'rated-again',
     about: 'the same, of which one was sent before',
-    endpoint: endpoint(2, { maxPerSecond: 0.01 }),
-    messages: [{ name: 'a', eventId: 'a' }, { name: 'b', eventId: 'b' }],
     prepare: async (_world, db) => void (await createDynamoDbLanes(db, tables).moveRate('acme', undefined, t0EpochMs)),
-    outcomes: [ok],
-    mostPosts: 1,
-    limits: { receives: 3, crashes: 0, failures: 1, epochs: 0 },
   },
   {
     name: 'operators',
