@@ -18,11 +18,15 @@ afterAll(async () => {
 const events = 200;
 const kills = 10;
 
-/** Kills every busy worker while the consumer has requests that are not answered yet, so one of them was theirs. */
-async function killWhileSending(): Promise<void> {
+/** Kills every busy worker while the consumer has requests that are not answered yet. True where one of them was theirs. */
+async function killWhileSending(): Promise<boolean> {
+  const orphaned = consumer.orphaned();
   const busy = (await embedded.environments()).filter((e) => e.busy);
   // One that has just ended by itself is no fault of this test.
   await Promise.all(busy.map(({ pid }) => embedded.kill(pid).catch(() => undefined)));
+  // On a busy machine the answers may have been quicker than the signal.
+  await until('what was open is answered or orphaned', () => consumer.open() === 0);
+  return consumer.orphaned() > orphaned;
 }
 
 /** Starts the next wave of what waits without cutting an invocation short. */
@@ -40,8 +44,7 @@ describe('SIGKILL of the deliver process while requests are in flight (U4, L1)',
 
     for (let done = 0; done < kills; ) {
       if (consumer.open() > 0) {
-        await killWhileSending();
-        done++;
+        if (await killWhileSending()) done++;
       } else {
         await passTimeIfIdle();
       }
@@ -58,7 +61,7 @@ describe('SIGKILL of the deliver process while requests are in flight (U4, L1)',
     // Per event, not in sum: an ambiguous attempt of one must not excuse a duplicate of another.
     expect(extra.filter((e) => e.requests > 1 + e.ambiguous)).toEqual([]);
     const ambiguous = extra.reduce((sum, e) => sum + e.ambiguous, 0);
-    expect(ambiguous).toBeGreaterThanOrEqual(kills);
+    expect(ambiguous).toBeGreaterThanOrEqual(consumer.orphaned());
     console.log(`${events} events, ${kills} kills: ${consumer.requests.length} requests, ${ambiguous} ambiguous attempts`);
 
     // Every repeat of what may have arrived says so.
