@@ -6,6 +6,12 @@ export const env = {
   deliveriesTable: 'SLUICE_DELIVERIES_TABLE',
   deliveryQueueUrl: 'SLUICE_DELIVERY_QUEUE_URL',
   deadLetterQueueUrl: 'SLUICE_DEAD_LETTER_QUEUE_URL',
+  payloadsTable: 'SLUICE_PAYLOADS_TABLE',
+  drainQueueUrl: 'SLUICE_DRAIN_QUEUE_URL',
+  /** What a wake-up's schedule sends to, in which group, and as whom. */
+  drainQueueArn: 'SLUICE_DRAIN_QUEUE_ARN',
+  wakeUpGroup: 'SLUICE_WAKE_UP_GROUP',
+  wakeUpRoleArn: 'SLUICE_WAKE_UP_ROLE_ARN',
   /** JSON of the function's own timeout and margins (FunctionLimits), which Lambda does not tell it. */
   functionLimits: 'SLUICE_FUNCTION_LIMITS',
   /** JSON of what the stage lets senders reach (EgressRules). */
@@ -14,6 +20,9 @@ export const env = {
 
 /** Sparse index of the Deliveries table over deliveries that need somebody: partition `state#endpointId`, sorted by time. */
 export const attentionIndex = 'attention';
+
+/** Sparse index of the Endpoints table over lanes that hold deliveries: partition `holding`, sorted by `wakeAt`. */
+export const holdingIndex = 'holding';
 
 /** Attributes of the messages we write; the prefix is reserved, producers' attributes are ignored. */
 export const messageAttributes = {
@@ -37,6 +46,9 @@ export const headers = {
   possibleDuplicate: 'sluice-possible-duplicate',
 } as const;
 
+/** Attributes of a lane that the sparse index reads; `holding` is there while anything is held. */
+export const laneAttributes = { holding: 'holding', wakeAt: 'wakeAt' } as const;
+
 /** Keys of the stack's outputs; the CLI finds an installation by them. */
 export const outputs = {
   deliveryQueueUrl: 'DeliveryQueueUrl',
@@ -45,7 +57,13 @@ export const outputs = {
   drainQueueUrl: 'DrainQueueUrl',
   endpointsTable: 'EndpointsTableName',
   deliveriesTable: 'DeliveriesTableName',
+  payloadsTable: 'PayloadsTableName',
   deliverFunction: 'DeliverFunctionName',
+  drainFunction: 'DrainFunctionName',
+  sweepFunction: 'SweepFunctionName',
+  /** Event source mappings, which `sluice pause --all` switches off. */
+  deliverSource: 'DeliverEventSourceId',
+  drainSource: 'DrainEventSourceId',
   /** JSON of FunctionLimits: endpoint budgets must fit into them, so registration needs them. */
   deliverLimits: 'DeliverLimits',
   /** JSON of EgressRules: an endpoint's URL must keep to them, so registration needs them. */

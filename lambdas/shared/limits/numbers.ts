@@ -63,6 +63,53 @@ export const deliver = {
   minAdmitMarginMs: 500,
 } as const;
 
+/** The drain function: it delivers what is held, and alone serves the endpoints that are slow or ill. */
+export const drain = {
+  timeoutS: 120,
+  memoryMb: 512,
+  /** Endpoints at once; each wake-up is one message. */
+  batchSize: 10,
+  batchingWindowS: 0,
+  maxConcurrency: 20,
+  settleMarginMs: 4_000,
+  admitMarginMs: 2_000,
+  /** After so long an endpoint goes to the tail of the drain queue, so that one backlog does not hold the others up. */
+  turnMs: 30_000,
+  /** Held deliveries that are read ahead, in lanes: what is sent now, and what comes next. */
+  pageLanes: 2,
+  /** A run that finds no room, or is too early by a little, looks again this much later, and at most so long within its turn. */
+  pollMs: 100,
+  idleMs: 1_000,
+  /** Before it wakes an endpoint again that it could send nothing to for a reason that has no end of its own: a full lane. */
+  busyMs: 5_000,
+} as const;
+
+/** The sweep function: each minute it finds what lost its wake-up. */
+export const sweep = {
+  timeoutS: 50,
+  memoryMb: 256,
+  periodS: 60,
+  /** A wake-up is lost where it is overdue by this much: Scheduler promises the minute, and a drain that is busy takes its turn. */
+  graceMs: 60_000,
+  /** Endpoints that are woken in one run. */
+  maxWoken: 1_000,
+} as const;
+
+/** Deliveries that are held, with their payloads. */
+export const hold = {
+  /** A record may be in the index this much later than in the table: until then an empty index proves nothing. */
+  indexLagMs: 10_000,
+  /** A wake-up sooner than this is a message of the drain queue with a delay; Scheduler's precision is a minute. */
+  directMs: 60_000,
+  /** Of one endpoint, at 4 KB each about $250 a month. */
+  maxCount: 1_000_000,
+  /** Payloads end by themselves long after their records are over (30 days of pause, 7 of age, 30 as a dead letter). */
+  payloadTtlS: 90 * 86_400,
+  /** On-demand throughput of the payload table at most, in units a second: a flood is put back, and not paid for without end. */
+  maxWriteUnits: 4_000,
+  maxReadUnits: 4_000,
+} as const;
+
 /** Leases fence the POST (T3, U4): they end after any sender that could still hold them has been killed. */
 export const lease = {
   /** Clocks of two machines may differ by this much. */
