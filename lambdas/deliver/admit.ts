@@ -1,6 +1,6 @@
-import { mayProbe, type Breaker, type OpenBreaker } from '../shared/core/breaker.ts';
-import { readRefusal, type Lane, type Refusal } from '../shared/core/lane.ts';
-import type { Admission, AdmitAnswer, Endpoint, GiveBack, GiveBackAnswer, StoredEndpoint } from '../shared/ports/index.ts';
+import { mayProbe, type OpenBreaker } from '../shared/core/breaker.ts';
+import { keptForDrain, readRefusal, type Lane, type Refusal } from '../shared/core/lane.ts';
+import type { Admission, AdmitAnswer, Endpoint, GiveBack, GiveBackAnswer, LaneState, StoredEndpoint } from '../shared/ports/index.ts';
 import { isEnabled } from './endpoint-cache.ts';
 import { reapExpired } from './reap.ts';
 import { reportHealth } from './report-health.ts';
@@ -12,13 +12,12 @@ export type Admitted = (
       endpoint: Endpoint;
       leaseId: string;
       granted: Copy[];
-      /** Slots that were left after the grant. */
-      avail: number;
-      /** As it was then: an open one where this is its canary. */
-      breaker: Breaker | undefined;
-      nextAtEpochMs: number | undefined;
-      /** What refused the rest, where it was an open breaker. */
-      open: OpenBreaker | undefined;
+      /** The lane as of the grant: its breaker is an open one where this is its canary. Undefined where nothing was granted. */
+      state: LaneState | undefined;
+      /** The lane as it refused, where it did. */
+      seen: Lane | undefined;
+      /** True where a write or a read failed: what refused the rest is not known. */
+      isUnknown: boolean;
       /** `notBeforeEpochMs` where a live claim of another worker covers the key. */
       refused: { copy: Copy; notBeforeEpochMs: number | undefined }[];
     }
@@ -39,7 +38,7 @@ export interface Held {
  * Admits and reserves: one conditional write for all `copies` (distinct keys), and one second try with what fits. The
  * lease id is the same for both, so that a repeat by the SDK is recognised as our own. With `held`, the slots of the wave
  * before are given back by the first write, or on their own where it is refused. Of an open breaker whose time has come, the
- * second try asks for one canary.
+ * drain's second try asks for one canary; live traffic leaves it, and slow endpoints, to the drain.
  */
 export async function admit(
   deps: DeliverDeps,
@@ -53,11 +52,12 @@ export async function admit(
   const shed = (rest: readonly Copy[]) => refused.push(...rest.map((copy) => ({ copy, notBeforeEpochMs: undefined })));
   let endpoint = cached;
   let gaveBack: GiveBackAnswer | undefined;
-  let open: OpenBreaker | undefined;
-  const done = (granted: Copy[], left?: Pick<Lane, 'avail' | 'breaker' | 'nextAtEpochMs'>): Admitted => ({
-    kind: 'admitted', endpoint, leaseId, granted, open, refused, gaveBack,
-    avail: left?.avail ?? 0, breaker: left?.breaker, nextAtEpochMs: left?.nextAtEpochMs,
+  let seen: Lane | undefined;
+  let canaryOf: OpenBreaker | undefined;
+  const done = (granted: Copy[], state?: LaneState): Admitted => ({
+    kind: 'admitted', endpoint, leaseId, granted, state, seen, isUnknown: false, refused, gaveBack,
   });
+  const unknown = (): Admitted => ({ ...done([]), isUnknown: true } as Admitted);
 
   // More than the lane could ever hold need not be asked for, nor more than it had and gets back.
   const room = held === undefined ? Infinity : held.give.slots + Math.max(0, held.avail);
@@ -67,7 +67,8 @@ export async function admit(
   for (let tries = 1; ; tries++) {
     const ask: Asked = {
       endpointId: endpoint.config.endpointId, cfg: endpoint.version, leaseId, expiresEpochMs: invocation.leaseExpiresEpochMs, wanted,
-      ...(open === undefined ? {} : { canaryOf: open }),
+      ...(deps.serves === 'held' ? {} : { live: { kept: keptForDrain(endpoint.config.maxInFlight) } }),
+      ...(canaryOf === undefined ? {} : { canaryOf }),
     };
     const taken = await (tries === 1 && held !== undefined ? exchanged(deps, held.give, ask) : admitted(deps, ask));
     const { answer } = taken;
@@ -76,9 +77,10 @@ export async function admit(
     if (answer.kind !== 'refused') {
       if (answer.kind === 'unsure') await giveUpUnsure(deps, endpoint, ask, invocation);
       shed(wanted);
-      return done([]);
+      return unknown();
     }
 
+    seen = answer.lane;
     const why = readRefusal(answer.lane, ask, deps.clock.nowEpochMs());
     if (why.kind === 'granted') {
       shed(why.others);
@@ -88,7 +90,7 @@ export async function admit(
       const fresh = await refreshed(deps, endpoint.config.endpointId);
       if (fresh === 'unread') {
         shed(wanted);
-        return done([]);
+        return unknown();
       }
       if (!isEnabled(fresh)) return { kind: 'unavailable', endpoint: fresh, gaveBack };
       endpoint = fresh;
@@ -96,7 +98,7 @@ export async function admit(
       wanted = wanted.slice(0, fresh.config.maxInFlight);
     } else {
       refused.push(...why.live.map(({ wanted: copy, endsEpochMs }) => ({ copy, notBeforeEpochMs: endsEpochMs })));
-      open = why.open;
+      canaryOf = why.open;
       wanted = await askable(deps, endpoint, answer.lane?.avail ?? 0, why, shed);
     }
     if (tries === 2 || wanted.length === 0) {
@@ -141,7 +143,7 @@ function isGranted(answer: AdmitAnswer, leaseId: string): boolean {
   return answer.kind === 'granted' || (answer.kind === 'refused' && answer.lane?.leases.has(leaseId) === true);
 }
 
-/** What may be asked for once more: what fits, or of an open breaker one delivery, when its time has come, to see how the endpoint is. */
+/** What may be asked for once more: what fits, or by the drain of an open breaker one delivery, when its time has come, to see how the endpoint is. */
 async function askable(
   deps: DeliverDeps,
   { config }: Endpoint,
@@ -149,8 +151,9 @@ async function askable(
   why: Extract<Refusal<Copy>, { kind: 'partly' }>,
   shed: (rest: readonly Copy[]) => void,
 ): Promise<Copy[]> {
-  const { open } = why;
-  if (open !== undefined && !mayProbe(open, config.breaker, deps.clock.nowEpochMs())) {
+  const { open, isSlow } = why;
+  const isForDrain = deps.serves === 'queue' && (open !== undefined || isSlow);
+  if (isForDrain || (open !== undefined && !mayProbe(open, config.breaker, deps.clock.nowEpochMs()))) {
     shed([...why.free, ...why.expired.map((e) => e.wanted)]);
     return [];
   }

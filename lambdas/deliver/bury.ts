@@ -2,6 +2,7 @@ import { dead, reasonToGiveUp, renewed } from '../shared/core/decide.ts';
 import { hashOf, syntheticKeyOf } from '../shared/core/keys.ts';
 import type { Parsed } from '../shared/core/parse.ts';
 import { assertTransition, blankRecord, type DeadRecord, type DeliveryRecord } from '../shared/core/record.ts';
+import { hold as holdLimits } from '../shared/limits/numbers.ts';
 import type { LaneGuard, ReceivedMessage, StoredEndpoint } from '../shared/ports/index.ts';
 import { blankOf, decideCopy } from './decide-copy.ts';
 import { putBack, putBackPastClaim } from './retain.ts';
@@ -109,16 +110,36 @@ async function buryOneUnclaimed(
 
   const to = deadUnclaimed(deps, { copy, record, endpoint, renew: decision.kind === 'renew' }, nowEpochMs);
   if (to === undefined) return putBack(deps, copy.received);
+  const retires = decision.kind === 'takeUp' ? decision.buried : undefined;
+  return writeUnclaimed(deps, copy, { record, to, endpoint, ...(retires === undefined ? {} : { retires }) }, invocation);
+}
+
+interface Unclaimed {
+  readonly record: DeliveryRecord | undefined;
+  readonly to: DeadRecord;
+  readonly endpoint: StoredEndpoint | undefined;
+  /** A record that `to` has taken up. */
+  readonly retires?: DeadRecord;
+}
+
+async function writeUnclaimed(deps: DeliverDeps, copy: Copy, { record, to, endpoint, retires }: Unclaimed, invocation: Invocation): Promise<Exit> {
   assertTransition(record, to);
   const { answer, claim } = await deps.records.writeUnclaimed(record, to, guardOf(copy, endpoint));
   if (answer === 'written') {
-    if (decision.kind === 'takeUp') await deps.records.retire(decision.buried);
+    if (retires !== undefined) await deps.records.retire(retires);
     return finishBurial(deps, copy.received, to);
   }
   if (claim === undefined) return putBack(deps, copy.received);
-  if (claim.endsEpochMs > nowEpochMs) return putBackPastClaim(deps, copy.received, claim.endsEpochMs, invocation);
+  if (claim.endsEpochMs > deps.clock.nowEpochMs()) return putBackPastClaim(deps, copy.received, claim.endsEpochMs, invocation);
   await reapExpired(deps, copy, claim);
   return putBack(deps, copy.received);
+}
+
+/** Buries a delivery that would be held, were not so many held already for its endpoint. */
+export async function buryOverLimit(deps: DeliverDeps, copy: Copy, record: DeliveryRecord | undefined, endpoint: StoredEndpoint | undefined, invocation: Invocation): Promise<Exit> {
+  const base = byUnclaimed(deps, record ?? blankOf(copy), deps.clock.nowEpochMs());
+  const to = dead(base, 'hold-limit', `${holdLimits.maxCount} deliveries are held for endpoint ${copy.message.endpointId}`);
+  return writeUnclaimed(deps, copy, { record, to, endpoint }, invocation);
 }
 
 function deadUnclaimed(

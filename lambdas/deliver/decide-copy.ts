@@ -21,7 +21,7 @@ export async function decideCopy(
   nowEpochMs: number,
 ): Promise<CopyDecision> {
   const { deadLetterGeneration, body } = copy.received;
-  const decision = decideReceive({ ...copy.message, deadLetterGeneration }, record, nowEpochMs);
+  const decision = decideReceive({ ...copy.message, deadLetterGeneration }, record, nowEpochMs, deps.serves);
   if (decision.kind !== 'done' || decision.why !== 'redrive-without-record') return decision;
   const { found, unread } = await deps.records.read(syntheticKeysOf(copy.message.endpointId, body));
   const buried = [...found.values()].find((r) => r.state === 'dead' && r.generation === deadLetterGeneration);

@@ -6,6 +6,7 @@ import type { Endpoint } from '../shared/ports/index.ts';
 import { attempt } from './attempt.ts';
 import { buryConflict, finishBurial } from './bury.ts';
 import { blankOf, decideCopy } from './decide-copy.ts';
+import { noteHold } from './hold.ts';
 import { putBack, putBackFaulted, putBackPastClaim, putBackUntil } from './retain.ts';
 import type { RateGate } from './spend-rate.ts';
 import type { Copy, DeliverDeps, Exit, Invocation } from './types.ts';
@@ -17,6 +18,8 @@ export interface Settled {
   /** The record as this delivery left it, where it is known. */
   readonly record?: DeliveryRecord;
   readonly verdict?: 'success' | 'failure';
+  /** True where the endpoint's rate had no room for it: what becomes of its message is decided with that of the others. */
+  readonly isUntried?: boolean;
 }
 
 /** One delivery whose claim is ours, from the record that was read under it. */
@@ -61,6 +64,11 @@ async function deliverClaimed(deps: DeliverDeps, claimed: Claimed): Promise<Sett
     case 'done':
       deps.telemetry.event('copy-done', { endpointId: copy.message.endpointId, eventId: copy.message.eventId, why: decision.why });
       return { exit: { kind: 'ack' }, release: true, ...(record === undefined ? {} : { record }) };
+    case 'held':
+      // Repeated before the acknowledgement: whoever held it may have died before it was noted.
+      return await noteHold(deps, { endpointId: copy.message.endpointId, count: 0, wakeAtEpochMs: nowEpochMs })
+        ? { exit: { kind: 'ack' }, release: true }
+        : { exit: await putBack(deps, copy.received), release: true };
     case 'early':
       return early(deps, claimed, record as WaitingRecord, decision.dueEpochMs);
     case 'conflict':
@@ -101,7 +109,7 @@ async function send(deps: DeliverDeps, claimed: Claimed, waiting: WaitingRecord)
     return settle(deps, claimed, dead(now, giveUp, `found ${giveUp} when it was due`), true);
   }
 
-  if (!(await claimed.rate.take())) return { exit: await putBack(deps, copy.received), release: true };
+  if (!(await claimed.rate.take())) return { exit: { kind: 'retain' }, release: true, isUntried: true };
 
   const outcome = await attempt(deps, { endpoint, copy, record: waiting, invocation });
   if (outcome.kind === 'notStarted') {

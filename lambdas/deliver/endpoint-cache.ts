@@ -9,6 +9,11 @@ export function isEnabled(endpoint: StoredEndpoint | undefined): endpoint is Ena
   return endpoint?.config?.status === 'enabled';
 }
 
+/** True for one whose deliveries are kept until it is resumed. */
+export function isPaused(endpoint: StoredEndpoint | undefined): boolean {
+  return endpoint?.config?.status === 'paused';
+}
+
 /**
  * Configuration of the endpoints that this environment has seen. It needs no expiry: the admission write compares the
  * version, so a stale entry is found out by the next delivery. Bounded; the entry used longest ago goes first.

@@ -1,11 +1,10 @@
 import middy from '@middy/core';
 import type { Context, SQSBatchResponse, SQSEvent, SQSRecord } from 'aws-lambda';
-import { lease } from '../shared/limits/numbers.ts';
 import { messageAttributes } from '../shared/limits/names.ts';
 import type { ReceivedMessage } from '../shared/ports/index.ts';
 import { deliverBatch } from './deliver-batch.ts';
 import { createDeps } from './deps.ts';
-import type { DeliverDeps, Invocation } from './types.ts';
+import { invocationOf } from './invocation.ts';
 
 const deps = createDeps();
 
@@ -35,15 +34,4 @@ function toMessage(record: SQSRecord): ReceivedMessage {
 function generationOf(text: string | undefined): number | undefined {
   const generation = Number(text);
   return text !== undefined && /^\d{1,9}$/.test(text) ? generation : undefined;
-}
-
-function invocationOf({ clock }: Pick<DeliverDeps, 'clock'>, context: Context): Invocation {
-  const startedEpochMs = clock.nowEpochMs();
-  const startedMs = clock.monotonicMs();
-  const givenMs = context.getRemainingTimeInMillis();
-  return {
-    startedEpochMs,
-    leaseExpiresEpochMs: startedEpochMs + givenMs + lease.skewMs,
-    remainingMs: () => givenMs - Math.max(clock.nowEpochMs() - startedEpochMs, clock.monotonicMs() - startedMs),
-  };
 }

@@ -1,13 +1,29 @@
 import { putBack as limits } from '../shared/limits/numbers.ts';
-import { putBackS, visibilityUntilS } from '../shared/core/put-back.ts';
+import { fullPutBackS, putBackS, visibilityUntilS } from '../shared/core/put-back.ts';
 import { triedFromEpochMs, type OpenBreaker } from '../shared/core/breaker.ts';
 import type { BreakerPolicy } from '../shared/limits/endpoint-schema.ts';
 import type { ReceivedMessage } from '../shared/ports/index.ts';
 import type { DeliverDeps, Exit, Invocation } from './types.ts';
+import type { Waves } from './waves.ts';
 
 /** Puts a message back for a jittered while: it could not be tried now, and that says nothing about its endpoint. */
 export async function putBack(deps: DeliverDeps, received: ReceivedMessage): Promise<Exit> {
   await deps.queues.delay(received, putBackS(received.receiveCount, deps.random.number()));
+  return { kind: 'retain' };
+}
+
+/** Puts a delivery back that was not tried: for a little while where its lane was full, past an open breaker's end where that stopped it. */
+export async function putBackUntried(
+  deps: DeliverDeps,
+  received: ReceivedMessage,
+  { stop, endpoint }: Pick<Waves, 'stop' | 'endpoint'>,
+  invocation: Pick<Invocation, 'startedEpochMs'>,
+): Promise<Exit> {
+  if (stop.kind === 'open' && endpoint?.config !== undefined) {
+    return putBackPastBreaker(deps, received, { open: stop.open, policy: endpoint.config.breaker }, invocation);
+  }
+  if (stop.kind === 'unknown' || stop.kind === 'paused' || stop.kind === 'slow') return putBack(deps, received);
+  await deps.queues.delay(received, fullPutBackS(received.receiveCount, deps.random.number()));
   return { kind: 'retain' };
 }
 
@@ -26,7 +42,7 @@ export async function putBackUntil(
  * Puts a message back until an open breaker may be tried again: spread out, and for longer with each receive, for a dead endpoint
  * may stay dead for days.
  */
-export async function putBackPastBreaker(
+async function putBackPastBreaker(
   deps: DeliverDeps,
   received: ReceivedMessage,
   { open, policy }: { open: OpenBreaker; policy: BreakerPolicy },

@@ -1,4 +1,4 @@
-import { spend } from '../shared/core/rate.ts';
+import { roomFromEpochMs, spend } from '../shared/core/rate.ts';
 import { rate as limits } from '../shared/limits/numbers.ts';
 import type { Endpoint } from '../shared/ports/index.ts';
 import { swapped } from './swap.ts';
@@ -10,6 +10,10 @@ export interface RateGate {
   take(): Promise<boolean>;
   /** Requests that it had no room for, or of which that is not known. */
   refused(): number;
+  /** As it was written last, as far as that is known. */
+  nextAtEpochMs(): number | undefined;
+  /** When the rate has room for another request, as far as that is known. */
+  moreFromEpochMs(): number;
 }
 
 /** @param nextAtEpochMs as the admission found it */
@@ -42,6 +46,8 @@ export function createRateGate(deps: DeliverDeps, endpoint: Endpoint, nextAtEpoc
 
   return {
     refused: () => refused,
+    nextAtEpochMs: () => from,
+    moreFromEpochMs: () => (maxPerSecond === null ? deps.clock.nowEpochMs() : roomFromEpochMs(from, maxPerSecond, deps.clock.nowEpochMs())),
     take: async () => {
       if (maxPerSecond === null) return true;
       // One after the other, or they would overtake each other; after the first that finds nothing none asks again.

@@ -1,20 +1,31 @@
 import type { Message } from '../shared/core/parse.ts';
 import type { FunctionLimits } from '../shared/limits/relations.ts';
 import type { Wanted } from '../shared/core/lane.ts';
-import type { Clock, Http, Lanes, Queues, Random, ReceivedMessage, Records, StoredEndpoint, Telemetry } from '../shared/ports/index.ts';
+import type { CopyHome } from '../shared/core/receive.ts';
+import type { Clock, Http, Lanes, Payloads, Queues, Random, ReceivedMessage, Records, StoredEndpoint, Telemetry, WakeUps } from '../shared/ports/index.ts';
 
 /** Everything that the flow needs from outside, so that it runs the same in Lambda and in tests. */
 export interface DeliverDeps {
+  /** What this function's copies are: receives of the delivery queue, or held deliveries that the drain takes. */
+  readonly serves: CopyHome;
   readonly clock: Clock;
   readonly random: Random;
   readonly endpoints: EndpointCache;
   readonly lanes: Lanes;
   readonly records: Records;
   readonly queues: Queues;
+  readonly payloads: Pick<Payloads, 'put'>;
+  readonly wakeUps: WakeUps;
+  readonly inFlight: InFlightGuard;
   readonly http: Http;
   readonly telemetry: Telemetry;
   /** As configured. Not measured: a clock that was set during a start must not decide a verdict. */
   readonly limits: FunctionLimits;
+}
+
+export interface InFlightGuard {
+  /** True where so many messages are hidden in the delivery queue that what waits must be held instead. Never rejects. */
+  isCrowded(): Promise<boolean>;
 }
 
 export interface EndpointCache {

@@ -90,10 +90,16 @@ class World {
         reapClaim: alive((reap: Parameters<Lanes['reapClaim']>[0]) => lanes.reapClaim(reap)),
         moveRate: alive((...args: Parameters<Lanes['moveRate']>) => lanes.moveRate(...args)),
         moveBreaker: alive((...args: Parameters<Lanes['moveBreaker']>) => lanes.moveBreaker(...args)),
+        movePace: alive((...args: Parameters<Lanes['movePace']>) => lanes.movePace(...args)),
+        hold: alive((...args: Parameters<Lanes['hold']>) => lanes.hold(...args)),
+        moveWakeUp: alive((...args: Parameters<Lanes['moveWakeUp']>) => lanes.moveWakeUp(...args)),
+        beginDrain: alive((...args: Parameters<Lanes['beginDrain']>) => lanes.beginDrain(...args)),
+        endDrain: alive((...args: Parameters<Lanes['endDrain']>) => lanes.endDrain(...args)),
       },
       records: {
         ...records,
         read: alive((keys: readonly string[]) => records.read(keys)),
+        hold: alive((...args: Parameters<Records['hold']>) => records.hold(...args)),
         write: alive((...args: Parameters<Records['write']>) => records.write(...args)),
         markBuried: alive((record: DeadRecord) => records.markBuried(record)),
       },
@@ -106,7 +112,7 @@ class World {
           return outcome;
         },
       },
-      queues: { delay: (...args) => this.h.queues.delay(...args), bury: alive((...args: Parameters<DeliverDeps['queues']['bury']>) => this.h.queues.bury(...args)) },
+      queues: { hidden: () => this.h.queues.hidden(), delay: (...args) => this.h.queues.delay(...args), bury: alive((...args: Parameters<DeliverDeps['queues']['bury']>) => this.h.queues.bury(...args)) },
     };
     return { deps, dead: death.promise };
   }

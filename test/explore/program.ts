@@ -236,6 +236,10 @@ class Run {
     let leases = 0;
     const clock = { nowEpochMs: () => nowEpochMs, monotonicMs: () => 0 };
     return {
+      serves: 'queue',
+      payloads: { put: () => Promise.resolve('written') },
+      wakeUps: { order: () => Promise.resolve() },
+      inFlight: { isCrowded: () => Promise.resolve(false) },
       clock,
       random: { number: () => 0.5, leaseId: () => `L${start.ordinal}-${++leases}` },
       endpoints: createEndpointCache({ read: (id) => (cached !== undefined && reads++ === 0 ? Promise.resolve(cached) : stored.read(id)) }, 10),
@@ -243,6 +247,7 @@ class Run {
       records: this.#named(createDynamoDbRecords(db, tables, pause)),
       queues: {
         delay: () => Promise.resolve(),
+        hidden: () => Promise.resolve(0),
         bury: (_body, { recordKey, generation }) => this.#ask({ kind: 'bury', label: 'DLQ', operation: 'bury', input: { recordKey, generation } }) as Promise<void>,
       },
       http: {

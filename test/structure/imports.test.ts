@@ -10,7 +10,7 @@ type Zone = 'limits' | 'core' | 'ports' | 'adapters' | 'function' | 'lib' | 'bin
 
 const shared: Zone[] = ['limits', 'core', 'ports', 'adapters'];
 
-/** What each part may import beside itself. A function folder is a part of its own. */
+/** What each part may import beside itself. A function folder is a part of its own; the drain runs the flow of deliver. */
 const allowed: Record<Exclude<Zone, 'outside'>, readonly Zone[]> = {
   limits: [],
   core: ['limits'],
@@ -46,9 +46,11 @@ function breaches(file: string, text: string): string[] {
 function mayImport(file: string, target: string, isDeps: boolean): boolean {
   const [from, to] = [zoneOf(file), zoneOf(target)];
   if (from === 'outside' || to === 'outside') return false;
-  if (from === 'function' && to === 'function') return file.split('/')[1] === target.split('/')[1];
+  if (from === 'function' && to === 'function') return folderOf(file) === folderOf(target) || (folderOf(file) === 'drain' && folderOf(target) === 'deliver');
   return from === to || allowed[from].includes(to) || (isDeps && to === 'adapters');
 }
+
+const folderOf = (file: string) => file.split('/')[1];
 
 /** Stands for a specifier that is no literal: it leads out of every part, so it is a breach wherever it is. */
 const computed = '../../../../computed';

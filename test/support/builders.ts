@@ -83,7 +83,10 @@ export function openBreaker(overrides: Partial<OpenBreaker> = {}): OpenBreaker {
 }
 
 export function laneOf(overrides: Partial<Lane> = {}): Lane {
-  return { slots: 8, avail: 8, cfg: 'V1', leases: new Map(), claims: new Map(), failures: 0, breaker: undefined, nextAtEpochMs: undefined, ...overrides };
+  return {
+    slots: 8, avail: 8, cfg: 'V1', leases: new Map(), claims: new Map(), failures: 0, breaker: undefined, nextAtEpochMs: undefined,
+    pace: undefined, holdSeq: 0, holding: undefined, drain: undefined, ...overrides,
+  };
 }
 
 /** The timing of an outcome of which nothing but its length matters. */

@@ -1,13 +1,16 @@
 /** Runs the deliver flow on fakes, batch by batch. */
 import { deliverBatch } from '../../lambdas/deliver/deliver-batch.ts';
 import { createEndpointCache } from '../../lambdas/deliver/endpoint-cache.ts';
+import { createInFlightGuard } from '../../lambdas/deliver/in-flight-guard.ts';
 import type { DeliverDeps, Invocation } from '../../lambdas/deliver/types.ts';
 import type { Lane } from '../../lambdas/shared/core/lane.ts';
 import type { DeliveryRecord } from '../../lambdas/shared/core/record.ts';
-import { deliver, lease } from '../../lambdas/shared/limits/numbers.ts';
+import { drainBatch } from '../../lambdas/drain/drain-batch.ts';
+import type { DrainDeps } from '../../lambdas/drain/types.ts';
+import { deliver, drain, lease } from '../../lambdas/shared/limits/numbers.ts';
 import type { Lanes, ReceivedMessage, Records } from '../../lambdas/shared/ports/index.ts';
 import { endpointOf, namesOf, receivedOf, type Names } from './builders.ts';
-import { FakeHttp, FakeQueues, FakeRandom, FakeStore, FakeTelemetry, ManualClock } from './fakes.ts';
+import { FakeHttp, FakeQueues, FakeRandom, FakeStore, FakeTelemetry, FakeWakeUps, ManualClock } from './fakes.ts';
 import { expectBalanced } from './world.ts';
 
 export const timeoutMs = 30_000;
@@ -19,6 +22,7 @@ export class Harness {
   readonly queues = new FakeQueues();
   readonly telemetry = new FakeTelemetry();
   readonly random = new FakeRandom();
+  readonly wakeUps = new FakeWakeUps();
   readonly deps: DeliverDeps = {
     clock: this.clock,
     random: this.random,
@@ -26,6 +30,10 @@ export class Harness {
     lanes: this.store.lanes,
     records: this.store.records,
     queues: this.queues,
+    serves: 'queue',
+    payloads: this.store.payloads,
+    wakeUps: this.wakeUps,
+    inFlight: createInFlightGuard(this.queues, this.clock),
     http: this.http,
     telemetry: this.telemetry,
     limits: deliver,
@@ -51,6 +59,25 @@ export class Harness {
   /** Delivers a batch; the ids that must stay in the queue. */
   async run(batch: readonly ReceivedMessage[], deps: Partial<DeliverDeps> = {}, invocation = this.invocation()): Promise<string[]> {
     return (await deliverBatch({ ...this.deps, ...deps }, batch, invocation)).retained;
+  }
+
+  /** The drain's dependencies: a pause moves the clock. */
+  drainDeps(deps: Partial<DrainDeps> = {}): DrainDeps {
+    return {
+      ...this.deps,
+      serves: 'held',
+      queues: { delay: () => Promise.resolve(), bury: (...args) => this.queues.bury(...args), hidden: () => this.queues.hidden() },
+      payloads: this.store.payloads,
+      held: this.store.heldIndex,
+      pause: (ms) => Promise.resolve(this.clock.advance(ms)),
+      limits: drain,
+      ...deps,
+    };
+  }
+
+  /** One run of the drain for an endpoint. */
+  async drain(deps: Partial<DrainDeps> = {}, endpointId = 'acme', invocation = this.invocation(drain.timeoutS * 1_000)): Promise<void> {
+    await drainBatch(this.drainDeps(deps), [JSON.stringify({ endpointId })], invocation);
   }
 
   /** Delivers one message, received anew with every call. */

@@ -4,9 +4,12 @@
  */
 import { isDeepStrictEqual } from 'node:util';
 import type { Breaker } from '../../lambdas/shared/core/breaker.ts';
-import { claimEndsEpochMs, removedCfg, type Claim, type Lane, type Lease } from '../../lambdas/shared/core/lane.ts';
-import { stateName, type DeliveryRecord } from '../../lambdas/shared/core/record.ts';
-import type { Admission, Endpoint, Endpoints, GiveBack, LaneGuard, Lanes, Records, StoredEndpoint, WriteAnswer } from '../../lambdas/shared/ports/index.ts';
+import { claimEndsEpochMs, removedCfg, type Claim, type Holding, type Lane, type Lease } from '../../lambdas/shared/core/lane.ts';
+import type { Pace } from '../../lambdas/shared/core/pace.ts';
+import { stateName, type DeliveryRecord, type WaitingRecord } from '../../lambdas/shared/core/record.ts';
+import type {
+  Admission, Endpoint, Endpoints, GiveBack, HeldIndex, LaneGuard, Lanes, LaneState, Payloads, Records, StoredEndpoint, WriteAnswer,
+} from '../../lambdas/shared/ports/index.ts';
 
 interface MutableLane {
   slots: number;
@@ -17,6 +20,17 @@ interface MutableLane {
   failures: number;
   breaker: Breaker | undefined;
   nextAtEpochMs: number | undefined;
+  pace: Pace | undefined;
+  holdSeq: number;
+  holding: Holding | undefined;
+  drain: Lane['drain'];
+}
+
+function emptyLane(): MutableLane {
+  return {
+    slots: 0, avail: 0, cfg: '', leases: new Map(), claims: new Map(), failures: 0, breaker: undefined, nextAtEpochMs: undefined,
+    pace: undefined, holdSeq: 0, holding: undefined, drain: undefined,
+  };
 }
 
 export class FakeStore {
@@ -27,7 +41,7 @@ export class FakeStore {
   /** As Registry.put: slots in flight stay counted. */
   put(endpoint: Endpoint): Promise<void> {
     const { endpointId, maxInFlight } = endpoint.config;
-    const lane = this.#lanes.get(endpointId) ?? { slots: 0, avail: 0, cfg: '', leases: new Map(), claims: new Map(), failures: 0, breaker: undefined, nextAtEpochMs: undefined };
+    const lane = this.#lanes.get(endpointId) ?? emptyLane();
     lane.avail += maxInFlight - lane.slots;
     lane.slots = maxInFlight;
     lane.cfg = endpoint.version;
@@ -70,7 +84,7 @@ export class FakeStore {
       const lane = this.#lanes.get(ask.endpointId);
       if (lane === undefined || !isFree(lane, ask, 0)) return Promise.resolve({ kind: 'refused', lane: snapshot(lane) });
       take(lane, ask);
-      return Promise.resolve({ kind: 'granted', avail: lane.avail, breaker: lane.breaker, nextAtEpochMs: lane.nextAtEpochMs });
+      return Promise.resolve({ kind: 'granted', ...stateOf(lane) });
     },
 
     exchange: (give, ask) => {
@@ -78,7 +92,7 @@ export class FakeStore {
       if (lane === undefined || !isHeld(lane, give) || !isFree(lane, ask, give.slots)) return Promise.resolve({ kind: 'refused', lane: snapshot(lane) });
       putDown(lane, give);
       take(lane, ask);
-      return Promise.resolve({ kind: 'granted', avail: lane.avail, breaker: lane.breaker, nextAtEpochMs: lane.nextAtEpochMs });
+      return Promise.resolve({ kind: 'granted', ...stateOf(lane) });
     },
 
     giveBack: (give) => {
@@ -124,6 +138,51 @@ export class FakeStore {
       lane.breaker = to;
       return Promise.resolve({ kind: 'moved' });
     },
+
+    movePace: (endpointId, from, to) => {
+      const lane = this.#lanes.get(endpointId);
+      if (lane === undefined || !isDeepStrictEqual(lane.pace, from)) return Promise.resolve({ kind: 'lost', lane: snapshot(lane) });
+      lane.pace = to;
+      return Promise.resolve({ kind: 'moved' });
+    },
+
+    hold: (endpointId, { count, nowEpochMs, wakeAtEpochMs }) => {
+      const lane = this.#lanes.get(endpointId);
+      if (lane === undefined || lane.cfg === removedCfg) return Promise.resolve({ kind: 'noLane' });
+      const before = structuredClone(lane);
+      lane.holdSeq++;
+      lane.holding = {
+        heldAtEpochMs: nowEpochMs,
+        wakeAtEpochMs: lane.holding?.wakeAtEpochMs ?? wakeAtEpochMs,
+        count: (lane.holding?.count ?? 0) + count,
+      };
+      return Promise.resolve({ kind: 'noted', before });
+    },
+
+    moveWakeUp: (endpointId, fromEpochMs, toEpochMs) => {
+      const lane = this.#lanes.get(endpointId);
+      if (lane?.holding?.wakeAtEpochMs !== fromEpochMs) return Promise.resolve({ kind: 'lost', lane: snapshot(lane) });
+      lane.holding = { ...lane.holding, wakeAtEpochMs: toEpochMs };
+      return Promise.resolve({ kind: 'moved' });
+    },
+
+    beginDrain: (endpointId, run, nowEpochMs) => {
+      const lane = this.#lanes.get(endpointId);
+      const isBusy = lane?.drain !== undefined && lane.drain.expiresEpochMs > nowEpochMs && lane.drain.leaseId !== run.leaseId;
+      if (lane?.holding === undefined || isBusy) return Promise.resolve({ kind: 'refused', lane: snapshot(lane) });
+      lane.drain = { leaseId: run.leaseId, expiresEpochMs: run.expiresEpochMs };
+      lane.holding = { ...lane.holding, wakeAtEpochMs: run.expiresEpochMs };
+      return Promise.resolve({ kind: 'begun', lane: snapshot(lane) });
+    },
+
+    endDrain: (endpointId, { leaseId, seq, taken, wakeAtEpochMs }) => {
+      const lane = this.#lanes.get(endpointId);
+      if (lane?.drain?.leaseId !== leaseId || lane.holdSeq !== seq) return Promise.resolve({ kind: 'lost', lane: snapshot(lane) });
+      lane.drain = undefined;
+      if (wakeAtEpochMs === undefined) lane.holding = undefined;
+      else if (lane.holding !== undefined) lane.holding = { ...lane.holding, wakeAtEpochMs, count: Math.max(0, lane.holding.count - taken) };
+      return Promise.resolve({ kind: 'moved' });
+    },
   };
 
   readonly records: Records = {
@@ -135,6 +194,14 @@ export class FakeStore {
       return Promise.resolve({ found, unread: new Set<string>() });
     },
     write: (from, to) => Promise.resolve(this.#write(from, to)),
+    hold: (from, to) => {
+      const found = this.#records.get(to.recordKey);
+      if (from === undefined ? found !== undefined : !isSameAttempt(found, from)) {
+        return Promise.resolve(found !== undefined && isOwn(found, to) ? 'written' : 'lost');
+      }
+      this.seed(found?.state === 'waiting' ? { ...found, home: 'held', resend: to.resend } : to);
+      return Promise.resolve('written');
+    },
     writeUnclaimed: (from, to, guard) => {
       const lane = this.#lanes.get(guard.endpointId);
       const claim = lane?.claims.get(guard.claimKey);
@@ -157,12 +224,56 @@ export class FakeStore {
     return lane.cfg === cfg && !lane.claims.has(guard.claimKey);
   }
 
+  readonly payloads: Payloads = {
+    put: ({ recordKey, payloadHash }, body) => {
+      this.bodies.set(`${recordKey}#${payloadHash}`, body);
+      return Promise.resolve('written');
+    },
+    read: (names) => {
+      const found = new Map(names.flatMap(({ recordKey, payloadHash }) => {
+        const body = this.bodies.get(`${recordKey}#${payloadHash}`);
+        return body === undefined ? [] : [[recordKey, body] as const];
+      }));
+      return Promise.resolve({ found, unread: new Set<string>() });
+    },
+    remove: ({ recordKey, payloadHash }) => {
+      this.bodies.delete(`${recordKey}#${payloadHash}`);
+      return Promise.resolve();
+    },
+  };
+
+  /** Bodies that are kept, by record key and payload hash. */
+  readonly bodies = new Map<string, string>();
+
+  readonly heldIndex: HeldIndex = {
+    page: (endpointId, limit, from) => {
+      const start = (from as number | undefined) ?? 0;
+      const all = this.held(endpointId).map(({ recordKey, dueEpochMs }) => ({ recordKey, dueEpochMs }));
+      return Promise.resolve({ keys: all.slice(start, start + limit), next: start + limit < all.length ? start + limit : undefined });
+    },
+  };
+
+  /** What is held for an endpoint, the longest due first. */
+  held(endpointId = 'acme'): WaitingRecord[] {
+    return [...this.#records.values()]
+      .filter((record): record is WaitingRecord => record.state === 'waiting' && record.home === 'held' && record.endpointId === endpointId)
+      .toSorted((a, b) => a.dueEpochMs - b.dueEpochMs);
+  }
+
   #write(from: DeliveryRecord | undefined, to: DeliveryRecord): WriteAnswer {
     const found = this.#records.get(to.recordKey);
+    if (isHeldBetween(found, from)) {
+      this.seed(to.state === 'waiting' ? { ...to, home: 'held' } : to);
+      return 'written';
+    }
     if (!isStill(found, from)) return found !== undefined && isOwn(found, to) ? 'written' : 'lost';
     this.seed(to);
     return 'written';
   }
+}
+
+function stateOf({ avail, breaker, nextAtEpochMs, pace, holding }: MutableLane): LaneState {
+  return { avail, breaker, nextAtEpochMs, pace, holding };
 }
 
 function snapshot(lane: MutableLane | undefined): Lane | undefined {
@@ -187,7 +298,9 @@ function putDown(lane: MutableLane, give: GiveBack): void {
 function isFree(lane: MutableLane, ask: Admission, returning: number): boolean {
   const roomy = lane.avail >= ask.wanted.length - returning;
   const passes = ask.canaryOf === undefined ? lane.breaker?.state !== 'open' : isDeepStrictEqual(lane.breaker, ask.canaryOf);
-  return lane.cfg === ask.cfg && roomy && passes && !lane.leases.has(ask.leaseId) && !ask.wanted.some((w) => lane.claims.has(w.claimKey));
+  const { live } = ask;
+  const isLeft = live === undefined || (lane.pace?.isSlow !== true && (lane.holding === undefined || lane.avail >= ask.wanted.length - returning + live.kept));
+  return lane.cfg === ask.cfg && roomy && passes && isLeft && !lane.leases.has(ask.leaseId) && !ask.wanted.some((w) => lane.claims.has(w.claimKey));
 }
 
 function take(lane: MutableLane, ask: Admission): void {
@@ -201,7 +314,18 @@ function take(lane: MutableLane, ask: Admission): void {
 function isStill(found: DeliveryRecord | undefined, from: DeliveryRecord | undefined): boolean {
   if (found === undefined || from === undefined) return found === from;
   if (from.state !== 'waiting') return found.generation === from.generation;
-  return found.generation === from.generation && found.attempt === from.attempt && found.state === 'waiting';
+  return isSameAttempt(found, from) && found.home === from.home;
+}
+
+function isSameAttempt(found: DeliveryRecord | undefined, from: WaitingRecord): found is WaitingRecord {
+  return found?.state === 'waiting' && found.generation === from.generation && found.attempt === from.attempt;
+}
+
+/** Nothing but a hold has come between. */
+function isHeldBetween(found: DeliveryRecord | undefined, from: DeliveryRecord | undefined): boolean {
+  if (found?.state !== 'waiting' || found.home !== 'held') return false;
+  if (from === undefined) return found.generation === 0 && found.attempt === 0;
+  return from.state === 'waiting' && from.home === 'queue' && isSameAttempt(found, from);
 }
 
 /** What the SDK's repeat of an applied write finds: the very values that it wrote. */

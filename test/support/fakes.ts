@@ -1,7 +1,7 @@
 /** The world of the flow in memory: a manual clock, chance that is none, queues that record, HTTP by script. */
 import type { DeadRecord } from '../../lambdas/shared/core/record.ts';
 import type { AttemptOutcome } from '../../lambdas/shared/core/outcome.ts';
-import type { Clock, Http, HttpRequest, Queues, Random, ReceivedMessage } from '../../lambdas/shared/ports/index.ts';
+import type { Clock, Http, HttpRequest, Queues, Random, ReceivedMessage, WakeUps } from '../../lambdas/shared/ports/index.ts';
 import { t0EpochMs, timed } from './builders.ts';
 
 export { FakeStore } from './fake-store.ts';
@@ -63,8 +63,31 @@ export class FakeQueues implements Queues {
     return Promise.resolve();
   }
 
+  /** Messages that the queue would say are hidden. */
+  hiddenNow = 0;
+
+  hidden(): Promise<number> {
+    return Promise.resolve(this.hiddenNow);
+  }
+
   delayOf(message: ReceivedMessage): number | undefined {
     return this.delays.findLast((delay) => delay.messageId === message.messageId)?.seconds;
+  }
+}
+
+/** Orders of the drain, in the order in which they came. */
+export class FakeWakeUps implements WakeUps {
+  readonly orders: { endpointId: string; atEpochMs: number }[] = [];
+  /** How many of the next orders fail. */
+  failing = 0;
+
+  order(endpointId: string, atEpochMs: number): Promise<void> {
+    if (this.failing > 0) {
+      this.failing--;
+      return Promise.reject(new Error('the scheduler is away'));
+    }
+    this.orders.push({ endpointId, atEpochMs });
+    return Promise.resolve();
   }
 }
 

@@ -1,4 +1,5 @@
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
+import { SchedulerClient } from '@aws-sdk/client-scheduler';
 import { SQSClient } from '@aws-sdk/client-sqs';
 import type { awsCallLimits } from '../core/budgets.ts';
 import { awsCalls } from '../limits/numbers.ts';
@@ -27,4 +28,8 @@ export function createDynamoDb(limits: CallLimits): DynamoDBClient {
 
 export function createSqs(limits: CallLimits): SQSClient {
   return new SQSClient(settings(limits));
+}
+
+export function createScheduler(limits: CallLimits): SchedulerClient {
+  return new SchedulerClient(settings(limits));
 }

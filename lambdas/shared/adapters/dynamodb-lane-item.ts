@@ -17,6 +17,17 @@ export interface LaneItem {
   readonly claims: Record<string, [string, string]>;
   readonly failures?: number;
   readonly nextAt?: number;
+  /** Of a lane that is not quick: its pace, and `slow` where that is what it is. */
+  readonly pace?: string;
+  readonly slow?: true;
+  readonly holdSeq?: number;
+  /** These four are there while anything is held; by the first two the sparse index finds it. */
+  readonly holding?: typeof holdingValue;
+  readonly wakeAt?: number;
+  readonly heldAt?: number;
+  readonly held?: number;
+  /** Lease and expiry of the drain's run. */
+  readonly drain?: [string, number];
   /** Of a closed breaker: round, connections in a row that failed, the lease that reported last; then of failures, and of what was slow: beginning of the window, attempts, hits. */
   readonly tally?: [number, number, string, ...ShareValue, ...ShareValue];
   /** Of an open breaker: round, its cause, its end, trips in a row, and the canary's lease and expiry, empty where there is none. */
@@ -34,8 +45,15 @@ export function toLane(item: Record<string, unknown>): Lane {
     failures: raw.failures ?? 0,
     breaker: toBreaker(raw),
     nextAtEpochMs: raw.nextAt,
+    pace: raw.pace === undefined ? undefined : { recent: raw.pace, isSlow: raw.slow === true },
+    holdSeq: raw.holdSeq ?? 0,
+    holding: raw.holding === undefined ? undefined : { heldAtEpochMs: raw.heldAt ?? 0, wakeAtEpochMs: raw.wakeAt ?? 0, count: Math.max(0, raw.held ?? 0) },
+    drain: raw.drain === undefined ? undefined : { leaseId: raw.drain[0], expiresEpochMs: raw.drain[1] },
   };
 }
+
+/** Partition of the sparse index over lanes that hold deliveries. */
+export const holdingValue = 'y';
 
 export function toBreaker({ open, tally }: Pick<LaneItem, 'open' | 'tally'>): Breaker | undefined {
   if (open !== undefined) {

@@ -1,40 +1,27 @@
 import { TransactWriteItemsCommand, UpdateItemCommand, type DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { marshall, unmarshall } from '@aws-sdk/util-dynamodb';
 import type { Breaker } from '../core/breaker.ts';
-import type { Lane, Lease } from '../core/lane.ts';
-import type { Admission, AdmitAnswer, GiveBack, GiveBackAnswer, Lanes, MoveAnswer, ReapAnswer, ReapClaim } from '../ports/index.ts';
+import type { Lease } from '../core/lane.ts';
+import type { Admission, AdmitAnswer, GiveBack, GiveBackAnswer, Lanes, ReapAnswer, ReapClaim } from '../ports/index.ts';
 import { writeFailure } from './dynamodb-errors.ts';
-import { claimValue, leaseValue, openValue, sk, tallyValue, toLane } from './dynamodb-lane-item.ts';
+import { createHolding } from './dynamodb-holding.ts';
+import { claimValue, leaseValue, openValue, tallyValue, toLane } from './dynamodb-lane-item.ts';
+import { joined, laneMover, laneUpdate, type Change } from './dynamodb-lane-write.ts';
 import { Expressions, recordCondition, recordUpdate } from './expressions.ts';
 import { pauseBriefly, whileNotApplied, type Pause } from './repeat.ts';
 
-/** What one write does to a lane beside moving `avail`. Each clause is needed: test/explore shows what goes wrong without it. */
-interface Change {
-  readonly sets: readonly string[];
-  readonly removes: readonly string[];
-  readonly clauses: readonly string[];
-}
-
 /** Lanes in the Endpoints table: each method is one conditional write (L1). `pause` waits before a write is repeated. */
 export function createDynamoDbLanes(db: DynamoDBClient, tables: { endpoints: string; deliveries: string }, pause: Pause = pauseBriefly): Lanes {
-  const laneKey = (endpointId: string) => ({ TableName: tables.endpoints, Key: marshall({ pk: endpointId, sk: sk.lane }) });
-  const update = (endpointId: string, x: Expressions, change: Change) => ({
-    ...laneKey(endpointId),
-    UpdateExpression: [
-      ...(change.sets.length === 0 ? [] : [`SET ${change.sets.join(', ')}`]),
-      ...(change.removes.length === 0 ? [] : [`REMOVE ${change.removes.join(', ')}`]),
-    ].join(' '),
-    ConditionExpression: change.clauses.join(' AND '),
-    ...x.attributes(),
-  });
+  const update = (endpointId: string, x: Expressions, change: Change) => laneUpdate(tables.endpoints, endpointId, x, change);
+  const move = laneMover(db, tables.endpoints, pause);
 
   const take = async (endpointId: string, x: Expressions, change: Change): Promise<AdmitAnswer> => {
     try {
       const answer = await db.send(
         new UpdateItemCommand({ ...update(endpointId, x, change), ReturnValues: 'ALL_NEW', ReturnValuesOnConditionCheckFailure: 'ALL_OLD' }),
       );
-      const { avail, breaker, nextAtEpochMs } = toLane(unmarshall(answer.Attributes ?? {}));
-      return { kind: 'granted', avail, breaker, nextAtEpochMs };
+      const { avail, breaker, nextAtEpochMs, pace, holding } = toLane(unmarshall(answer.Attributes ?? {}));
+      return { kind: 'granted', avail, breaker, nextAtEpochMs, pace, holding };
     } catch (error) {
       const failure = writeFailure(error);
       if (failure.kind === 'refused') return { kind: 'refused', lane: failure.item === undefined ? undefined : toLane(failure.item) };
@@ -101,44 +88,19 @@ export function createDynamoDbLanes(db: DynamoDBClient, tables: { endpoints: str
     }
   };
 
-  const moveBreaker = (endpointId: string, from: Breaker | undefined, to: Breaker): Promise<MoveAnswer> => {
+  const moveBreaker: Lanes['moveBreaker'] = (endpointId, from, to) => {
     const x = new Expressions();
     return move(endpointId, x, joined(breakerSet(x, to), breakerIs(x, from)));
   };
 
-  const moveRate = (endpointId: string, fromEpochMs: number | undefined, toEpochMs: number): Promise<MoveAnswer> => {
+  const moveRate: Lanes['moveRate'] = (endpointId, fromEpochMs, toEpochMs) => {
     const x = new Expressions();
     const nextAt = x.name('nextAt');
     const isStill = fromEpochMs === undefined ? `attribute_not_exists(${nextAt})` : `${nextAt} = ${x.value(fromEpochMs)}`;
     return move(endpointId, x, { sets: [`${nextAt} = ${x.value(toEpochMs)}`], removes: [], clauses: [isStill] });
   };
 
-  const move = async (endpointId: string, x: Expressions, change: Change): Promise<MoveAnswer> => {
-    let lane: Lane | undefined;
-    const kind = await whileNotApplied<MoveAnswer['kind'] | 'notApplied'>(async () => {
-      try {
-        await db.send(new UpdateItemCommand({ ...update(endpointId, x, change), ReturnValuesOnConditionCheckFailure: 'ALL_OLD' }));
-        return 'moved';
-      } catch (error) {
-        const failure = writeFailure(error);
-        if (failure.kind !== 'refused') return failure.kind;
-        lane = failure.item === undefined ? undefined : toLane(failure.item);
-        return 'lost';
-      }
-    }, 'notApplied', pause);
-    if (kind === 'lost') return { kind, lane };
-    return { kind: kind === 'notApplied' ? 'unsure' : kind };
-  };
-
-  return { admit, exchange, giveBack, reapLease, reapClaim, moveBreaker, moveRate };
-}
-
-function joined(...changes: readonly Change[]): Change {
-  return {
-    sets: changes.flatMap((c) => c.sets),
-    removes: changes.flatMap((c) => c.removes),
-    clauses: changes.flatMap((c) => c.clauses),
-  };
+  return { admit, exchange, giveBack, reapLease, reapClaim, moveBreaker, moveRate, ...createHolding(move) };
 }
 
 function movedAvail(x: Expressions, slots: number): Change {
@@ -182,8 +144,16 @@ function taken(x: Expressions, ask: Admission, returning: number): Change {
       `${x.name('avail')} >= ${x.value(ask.wanted.length - returning)}`,
       ...claims.map(({ path }) => `attribute_not_exists(${path})`),
       ...passed.clauses,
+      ...leftToDrain(x, ask, returning),
     ],
   };
+}
+
+/** Live traffic leaves a slow endpoint to the drain, and of another one a part of the lane while anything is held. */
+function leftToDrain(x: Expressions, { live, wanted }: Admission, returning: number): string[] {
+  if (live === undefined) return [];
+  const isRoomy = `${x.name('avail')} >= ${x.value(wanted.length - returning + live.kept)}`;
+  return [`attribute_not_exists(${x.name('slow')})`, `(attribute_not_exists(${x.name('holding')}) OR ${isRoomy})`];
 }
 
 /** A repeat that comes late, when the claims have been reaped and the lease not yet, must not take its slots twice. */

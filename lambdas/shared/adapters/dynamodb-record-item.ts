@@ -11,7 +11,7 @@ export type RecordItem = Record<string, unknown>;
 export function toItem(record: DeliveryRecord): RecordItem {
   const { recordKey: _key, history, lastLease, ...fields } = record;
   return {
-    v: records.version,
+    v: record.state === 'waiting' && record.home === 'held' ? records.heldVersion : records.version,
     ...fields,
     history: history.map((h) => [h.atEpochMs, h.durationMs, h.generation, h.outcome, h.detail, h.bodyExcerpt ?? '']),
     ...(lastLease === undefined ? {} : { lastLease: [lastLease.leaseId, lastLease.kind] }),
@@ -22,11 +22,13 @@ export function toItem(record: DeliveryRecord): RecordItem {
 }
 
 /** Partition of the attention index. */
-export function attentionKey(state: 'burying' | 'dead', endpointId: string): string {
+export function attentionKey(state: 'held' | 'burying' | 'dead', endpointId: string): string {
   return `${state}#${endpointId === '' ? noEndpoint : endpointId}`;
 }
 
+/** What the sparse index sorts by: of what is held when it is due, of what is dead when it died. */
 function attention(record: DeliveryRecord): RecordItem {
+  if (record.state === 'waiting' && record.home === 'held') return { gpk: attentionKey('held', record.endpointId), gsk: record.dueEpochMs };
   if (record.state !== 'dead') return {};
   return { gpk: attentionKey(record.phase === 'buried' ? 'dead' : 'burying', record.endpointId), gsk: record.lastEpochMs };
 }
@@ -34,7 +36,7 @@ function attention(record: DeliveryRecord): RecordItem {
 /** Reads an item. Throws on a newer version: an older program must not decide from what it cannot read. */
 export function toRecord(item: RecordItem): DeliveryRecord {
   const version = item['v'] as number;
-  if (version > records.version) throw new Error(`record version ${version} is newer than this program's ${records.version}`);
+  if (version > records.heldVersion) throw new Error(`record version ${version} is newer than this program's ${records.heldVersion}`);
   const lastLease = item['lastLease'] as [string, 'settled' | 'reaped'] | undefined;
   const history = item['history'] as [number, number, number, AttemptEntry['outcome'], string, string][];
   const common = {
@@ -56,7 +58,7 @@ export function toRecord(item: RecordItem): DeliveryRecord {
   };
   switch (item['state'] as DeliveryRecord['state']) {
     case 'waiting':
-      return { ...common, state: 'waiting', home: 'queue', dueEpochMs: item['dueEpochMs'] as number };
+      return { ...common, state: 'waiting', home: item['home'] as 'queue' | 'held', dueEpochMs: item['dueEpochMs'] as number };
     case 'delivered':
       return { ...common, state: 'delivered' };
     case 'dead':

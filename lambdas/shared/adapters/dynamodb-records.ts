@@ -1,5 +1,6 @@
 import {
   BatchGetItemCommand,
+  ConditionalCheckFailedException,
   type BatchGetItemCommandOutput,
   TransactionCanceledException,
   TransactWriteItemsCommand,
@@ -8,13 +9,13 @@ import {
 } from '@aws-sdk/client-dynamodb';
 import { marshall, unmarshall } from '@aws-sdk/util-dynamodb';
 import { claimEndsEpochMs, removedCfg } from '../core/lane.ts';
-import type { DeadRecord, DeliveryRecord } from '../core/record.ts';
+import type { DeadRecord, DeliveryRecord, WaitingRecord } from '../core/record.ts';
 import { records as recordLimits } from '../limits/numbers.ts';
 import type { LaneGuard, Records, WriteAnswer } from '../ports/index.ts';
 import { cancellation, writeFailure } from './dynamodb-errors.ts';
 import { sk, toLane } from './dynamodb-lane-item.ts';
-import { attentionKey, toRecord } from './dynamodb-record-item.ts';
-import { Expressions, recordCondition, recordUpdate } from './expressions.ts';
+import { attentionKey, toItem, toRecord } from './dynamodb-record-item.ts';
+import { Expressions, recordCondition, recordUpdate, sameAttempt } from './expressions.ts';
 import { pauseBriefly, whileNotApplied, type Pause } from './repeat.ts';
 
 /** Records in the Deliveries table (U1): strongly consistent reads, conditional writes. `pause` waits before a write is repeated. */
@@ -35,7 +36,7 @@ export function createDynamoDbRecords(db: DynamoDBClient, tables: { endpoints: s
     const left = answer.UnprocessedKeys?.[tables.deliveries]?.Keys ?? [];
     const items = (answer.Responses?.[tables.deliveries] ?? []).map((item) => unmarshall(item));
     // What a newer program wrote cannot be decided from here: unread, so that its message waits for that program.
-    const newer = items.filter((item) => (item['v'] as number) > recordLimits.version);
+    const newer = items.filter((item) => (item['v'] as number) > recordLimits.heldVersion);
     const found = new Map(items.filter((item) => !newer.includes(item)).map((item) => toRecord(item)).map((record) => [record.recordKey, record]));
     return { found, unread: new Set([...left.map((k) => unmarshall(k)), ...newer].map((k) => k['pk'] as string)) };
   };
@@ -54,9 +55,34 @@ export function createDynamoDbRecords(db: DynamoDBClient, tables: { endpoints: s
         await db.send(new UpdateItemCommand(update(new Expressions(), from, to)));
         return 'written';
       } catch (error) {
+        const held = heldBetween(error, from);
+        if (held === undefined) return answerOf(error, to);
+        return write(held, to.state === 'waiting' ? { ...to, home: 'held' } : to);
+      }
+    }, 'failed', pause);
+
+  const hold: Records['hold'] = (from, to) =>
+    whileNotApplied(async () => {
+      try {
+        await db.send(new UpdateItemCommand(from === undefined ? update(new Expressions(), from, to) : held(from, to)));
+        return 'written';
+      } catch (error) {
         return answerOf(error, to);
       }
     }, 'failed', pause);
+
+  /** Of a record that is there only what a hold changes: whoever owns its claim may be writing the rest. */
+  const held = (from: WaitingRecord, to: WaitingRecord) => {
+    const x = new Expressions();
+    const { v, home, gpk, gsk, resend } = toItem(to);
+    return {
+      ...key(to.recordKey),
+      UpdateExpression: `SET ${Object.entries({ v, home, gpk, gsk, resend }).map(([name, value]) => `${x.name(name)} = ${x.value(value)}`).join(', ')}`,
+      ConditionExpression: sameAttempt(x, from).join(' AND '),
+      ...x.attributes(),
+      ReturnValuesOnConditionCheckFailure: 'ALL_OLD' as const,
+    };
+  };
 
   const writeUnclaimed: Records['writeUnclaimed'] = async (from, to, guard) => {
     try {
@@ -112,7 +138,18 @@ export function createDynamoDbRecords(db: DynamoDBClient, tables: { endpoints: s
     }
   };
 
-  return { read, write, writeUnclaimed, markBuried, retire };
+  return { read, write, writeUnclaimed, hold, markBuried, retire };
+}
+
+/** The record as a hold left it, where nothing but a hold has come between. */
+function heldBetween(error: unknown, from: DeliveryRecord | undefined): WaitingRecord | undefined {
+  if (!(error instanceof ConditionalCheckFailedException) || error.Item === undefined) return undefined;
+  const found = toRecord(unmarshall(error.Item));
+  if (found.state !== 'waiting' || found.home !== 'held') return undefined;
+  // No record is the same as one that waits in generation 0, with no attempt.
+  const { generation, attempt } = from ?? { generation: 0, attempt: 0 };
+  const wasHeld = from?.state === 'waiting' && from.home === 'held';
+  return !wasHeld && found.generation === generation && found.attempt === attempt ? found : undefined;
 }
 
 /** A condition that failed on our own write, applied before and repeated by the SDK, is a success. */
@@ -133,6 +170,7 @@ function isSame(found: DeliveryRecord, to: DeliveryRecord): boolean {
     found.attempt === to.attempt &&
     found.lastLease?.leaseId === to.lastLease?.leaseId &&
     found.lastLease?.kind === to.lastLease?.kind &&
+    (found.state !== 'waiting' || to.state !== 'waiting' || found.home === to.home) &&
     (found.state !== 'dead' || to.state !== 'dead' || (found.phase === to.phase && found.reason === to.reason))
   );
 }

@@ -1,7 +1,7 @@
 import { marshall } from '@aws-sdk/util-dynamodb';
 import type { AttributeValue } from '@aws-sdk/client-dynamodb';
 import { optionalAttributes, toItem } from './dynamodb-record-item.ts';
-import type { DeliveryRecord } from '../core/record.ts';
+import type { DeliveryRecord, WaitingRecord } from '../core/record.ts';
 
 /** Names and values of the expressions of one write; every name goes through `#`, for DynamoDB reserves 573 words. */
 export class Expressions {
@@ -36,7 +36,12 @@ export function recordCondition(x: Expressions, from: DeliveryRecord | undefined
   const generation = `${x.name('generation')} = ${x.value(from.generation)}`;
   // What follows a verdict is another generation: within this one nothing moves any more.
   if (from.state !== 'waiting') return generation;
-  return [generation, `${x.name('attempt')} = ${x.value(from.attempt)}`, `${x.name('state')} = ${x.value('waiting')}`].join(' AND ');
+  return [...sameAttempt(x, from), `${x.name('home')} = ${x.value(from.home)}`].join(' AND ');
+}
+
+/** Nothing was sent meanwhile, nor given up; a hold may have come, which changes neither. */
+export function sameAttempt(x: Expressions, from: WaitingRecord): string[] {
+  return [`${x.name('generation')} = ${x.value(from.generation)}`, `${x.name('attempt')} = ${x.value(from.attempt)}`, `${x.name('state')} = ${x.value('waiting')}`];
 }
 
 /** Update that turns a record into `to`, whatever state it leaves. */

@@ -1,10 +1,10 @@
-import { ChangeMessageVisibilityCommand, SendMessageCommand, type MessageAttributeValue, type SQSClient } from '@aws-sdk/client-sqs';
+import { ChangeMessageVisibilityCommand, GetQueueAttributesCommand, SendMessageCommand, type MessageAttributeValue, type SQSClient } from '@aws-sdk/client-sqs';
 import type { DeadRecord } from '../core/record.ts';
 import { messageAttributes as names } from '../limits/names.ts';
 import { message } from '../limits/numbers.ts';
 import type { Queues, ReceivedMessage, Telemetry } from '../ports/index.ts';
 
-/** The two queue calls of the sender. */
+/** The queue calls of the sender. */
 export function createSqsQueues(sqs: SQSClient, urls: { delivery: string; deadLetter: string }, telemetry: Telemetry): Queues {
   return {
     async delay(received: ReceivedMessage, seconds: number): Promise<void> {
@@ -32,6 +32,16 @@ export function createSqsQueues(sqs: SQSClient, urls: { delivery: string; deadLe
           ...(record.endpointId === '' ? {} : { MessageGroupId: record.endpointId }),
         }),
       );
+    },
+
+    async hidden(): Promise<number | undefined> {
+      try {
+        const answer = await sqs.send(new GetQueueAttributesCommand({ QueueUrl: urls.delivery, AttributeNames: ['ApproximateNumberOfMessagesNotVisible'] }));
+        return Number(answer.Attributes?.['ApproximateNumberOfMessagesNotVisible'] ?? Number.NaN);
+      } catch (error) {
+        telemetry.event('in-flight-unread', { cause: error instanceof Error ? error.name : typeof error });
+        return undefined;
+      }
     },
   };
 }

@@ -1,5 +1,6 @@
 import type { EndpointConfig } from '../limits/endpoint-schema.ts';
 import { records } from '../limits/numbers.ts';
+import { ageMs } from './age.ts';
 import { backoffMs } from './backoff.ts';
 import { classifyStatus } from './classify.ts';
 import type { AttemptOutcome } from './outcome.ts';
@@ -56,8 +57,13 @@ export function afterReap(record: WaitingRecord, leaseId: string, nowEpochMs: nu
 /** Why a delivery that is about to be sent must be given up instead, if it must. */
 export function reasonToGiveUp(record: WaitingRecord, config: EndpointConfig, nowEpochMs: number): DeadReason | undefined {
   if (record.attempt >= config.retry.attempts) return 'exhausted';
-  if (nowEpochMs - record.firstEpochMs > config.retry.maxAgeS * 1_000) return 'expired';
+  if (ageMs(record.firstEpochMs, config, nowEpochMs) > config.retry.maxAgeS * 1_000) return 'expired';
   return undefined;
+}
+
+/** The same delivery, held: nothing else of it changes but the largest `resend`, for which no copy is left to ask. */
+export function held(record: WaitingRecord, resend: number): WaitingRecord {
+  return { ...record, home: 'held', resend: Math.max(record.resend, resend) };
 }
 
 /** A dead record on its way to the dead-letter queue. */
@@ -114,8 +120,8 @@ function statusOf({ status, redirectsTo }: Answered): string {
 function waitOrGiveUp(record: WaitingRecord, config: EndpointConfig, verdict: Verdict): DeliveryRecord {
   if (record.attempt >= config.retry.attempts) return dead(record, 'exhausted', `${record.attempt} attempts`);
   const dueEpochMs = verdict.nowEpochMs + backoffMs(config.retry, record.attempt, verdict.random);
-  const endEpochMs = record.firstEpochMs + config.retry.maxAgeS * 1_000;
-  if (dueEpochMs > endEpochMs) return dead(record, 'expired', `the next attempt would come after ${config.retry.maxAgeS} s`);
+  const leftMs = config.retry.maxAgeS * 1_000 - ageMs(record.firstEpochMs, config, verdict.nowEpochMs);
+  if (dueEpochMs > verdict.nowEpochMs + leftMs) return dead(record, 'expired', `the next attempt would come after ${config.retry.maxAgeS} s`);
   return { ...record, dueEpochMs };
 }
 

@@ -1,4 +1,5 @@
 import type { Breaker, OpenBreaker } from './breaker.ts';
+import type { Pace } from './pace.ts';
 
 /**
  * The lane of one endpoint as DynamoDB holds it, and the pure questions that a worker asks of it. `avail` plus the slots
@@ -17,6 +18,29 @@ export interface Lane {
   readonly breaker: Breaker | undefined;
   /** Of an endpoint with a rate: when the next request would be due if all came evenly. */
   readonly nextAtEpochMs: number | undefined;
+  /** Undefined while all answers are quick. */
+  readonly pace: Pace | undefined;
+  /** Rises with every hold and never falls: a drain that saw no more than an older one must not say that nothing is held. */
+  readonly holdSeq: number;
+  /** Undefined while nothing is held. */
+  readonly holding: Holding | undefined;
+  /** The drain's run that serves it now. */
+  readonly drain: { readonly leaseId: string; readonly expiresEpochMs: number } | undefined;
+}
+
+/** That deliveries are held for the endpoint, until the drain has found that none are left. */
+export interface Holding {
+  /** Of the newest hold. */
+  readonly heldAtEpochMs: number;
+  /** When the drain is to come: a wake-up was ordered for then. Overdue, it was lost, and the sweep orders another. */
+  readonly wakeAtEpochMs: number;
+  /** Deliveries that are held, about: a crash may leave it too high until none are. */
+  readonly count: number;
+}
+
+/** Slots that are kept free for the drain while anything is held: half of them, and the one of a lane of one. */
+export function keptForDrain(slots: number): number {
+  return Math.ceil(slots / 2);
 }
 
 export interface Lease {
@@ -59,6 +83,8 @@ export type Refusal<W extends Wanted> =
       kind: 'partly';
       /** Where it is open, nothing may be asked for but a canary. */
       open: OpenBreaker | undefined;
+      /** Where it is, only the drain may ask. */
+      isSlow: boolean;
       /** May be asked for again, as far as `room` goes. */
       free: W[];
       /** Slots that are free now, expired leases counted. */
@@ -71,7 +97,7 @@ export type Refusal<W extends Wanted> =
 /** Reads a refused admission from the item that came back with it. */
 export function readRefusal<W extends Wanted>(
   lane: Lane | undefined,
-  asked: { leaseId: string; cfg: string; wanted: readonly W[] },
+  asked: { leaseId: string; cfg: string; wanted: readonly W[]; live?: { kept: number } },
   nowEpochMs: number,
 ): Refusal<W> {
   if (lane?.leases.has(asked.leaseId) === true) {
@@ -84,8 +110,9 @@ export function readRefusal<W extends Wanted>(
   const found: Extract<Refusal<W>, { kind: 'partly' }> = {
     kind: 'partly',
     open: lane.breaker?.state === 'open' ? lane.breaker : undefined,
+    isSlow: lane.pace?.isSlow === true,
     free: [],
-    room: Math.max(0, lane.avail + expiredLeases.reduce((sum, [, lease]) => sum + lease.slots, 0)),
+    room: Math.max(0, lane.avail + expiredLeases.reduce((sum, [, lease]) => sum + lease.slots, 0) - keptIn(lane, asked)),
     live: [],
     expired: [],
     expiredLeases,
@@ -97,6 +124,10 @@ export function readRefusal<W extends Wanted>(
     else found.live.push({ wanted, endsEpochMs: claimEndsEpochMs(lane, claim) });
   }
   return found;
+}
+
+function keptIn(lane: Lane, { live }: { live?: { kept: number } }): number {
+  return live === undefined || lane.holding === undefined ? 0 : live.kept;
 }
 
 /** Deliveries in flight now: the slots of leases that have not expired. */

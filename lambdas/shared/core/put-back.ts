@@ -26,3 +26,10 @@ export function visibilityUntilS(dueEpochMs: number, receivedEpochMs: number, no
   const wantedS = Math.ceil((dueEpochMs - nowEpochMs) / 1_000);
   return Math.max(0, Math.min(mostS, Number.isFinite(wantedS) ? wantedS : mostS));
 }
+
+/** Seconds for which a message that found its lane full stays invisible: short, and jittered; after two of them it is held (L4). */
+export function fullPutBackS(receiveCount: number, random: number): number {
+  const ceilingS = putBack.fullCeilingsS[receiveCount - 1];
+  if (ceilingS === undefined) return putBackS(receiveCount, random);
+  return Math.round(putBack.minS + random * (ceilingS - putBack.minS));
+}

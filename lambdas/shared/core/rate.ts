@@ -27,3 +27,10 @@ export function spend(nextAtEpochMs: number | undefined, wanted: number, perSeco
   // In whole microseconds: whole milliseconds would halve a rate of several hundred.
   return { requests, nextAtEpochMs: Math.round((fromEpochMs + requests * intervalMs) * 1_000) / 1_000 };
 }
+
+/** When there is room for one more request, if nobody takes it before; never the past. */
+export function roomFromEpochMs(nextAtEpochMs: number | undefined, perSecond: number, nowEpochMs: number): number {
+  if (spend(nextAtEpochMs, 1, perSecond, nowEpochMs).requests > 0) return nowEpochMs;
+  const intervalMs = 1_000 / perSecond;
+  return Math.max(nowEpochMs, Math.ceil((nextAtEpochMs ?? nowEpochMs) + intervalMs - Math.max(1_000, intervalMs)));
+}

@@ -14,16 +14,21 @@ export type ReceiveDecision =
   /** Start the next generation, then proceed. */
   | { kind: 'renew'; why: 'redrive' | 'resend' }
   | { kind: 'early'; dueEpochMs: number }
+  /** Its payload waits beside the record: the drain sends it, and this copy is one too many. */
+  | { kind: 'held' }
   | { kind: 'conflict'; detail: string }
   | { kind: 'buryAgain' }
   /** Nothing is left to do for this copy: its home is the record. */
   | { kind: 'done'; why: 'delivered' | 'stale-dead' | 'redrive-without-record' };
 
+/** Where a copy comes from: a receive of the delivery queue, or the drain, which took it from beside its record. */
+export type CopyHome = 'queue' | 'held';
+
 /**
  * What a receive finds in the record, and what it does (the table of docs/architecture.md). Claims are judged before:
  * the caller owns the claim of this key.
  */
-export function decideReceive(received: Received, record: DeliveryRecord | undefined, nowEpochMs: number): ReceiveDecision {
+export function decideReceive(received: Received, record: DeliveryRecord | undefined, nowEpochMs: number, home: CopyHome = 'queue'): ReceiveDecision {
   if (record === undefined) {
     // A redrive whose record is gone was erased or is older than any record: sending it would revive it.
     return received.deadLetterGeneration === undefined ? { kind: 'proceed' } : { kind: 'done', why: 'redrive-without-record' };
@@ -35,6 +40,7 @@ export function decideReceive(received: Received, record: DeliveryRecord | undef
   const resend = received.resend > record.resend;
   switch (record.state) {
     case 'waiting':
+      if (record.home === 'held' && home === 'queue') return { kind: 'held' };
       return record.dueEpochMs <= nowEpochMs ? { kind: 'proceed' } : { kind: 'early', dueEpochMs: record.dueEpochMs };
     case 'delivered':
       return resend ? { kind: 'renew', why: 'resend' } : { kind: 'done', why: 'delivered' };

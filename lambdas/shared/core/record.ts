@@ -26,7 +26,11 @@ export type DeadReason =
   | 'payload-refused'
   | 'exhausted'
   | 'expired'
-  | 'invalid-configuration';
+  | 'invalid-configuration'
+  /** More were held for its endpoint than may be. */
+  | 'hold-limit'
+  /** Held, and its payload is gone: erased, or lost by a fault. There is nothing to send, and no copy in the dead-letter queue. */
+  | 'payload-missing';
 
 interface Common {
   readonly endpointId: string;
@@ -50,7 +54,8 @@ interface Common {
   readonly history: readonly AttemptEntry[];
 }
 
-export type WaitingRecord = Common & { readonly state: 'waiting'; readonly home: 'queue'; readonly dueEpochMs: number };
+/** `home`: where its payload waits, in the delivery queue or held beside the record. */
+export type WaitingRecord = Common & { readonly state: 'waiting'; readonly home: 'queue' | 'held'; readonly dueEpochMs: number };
 export type DeliveredRecord = Common & { readonly state: 'delivered' };
 /** `burying` until the dead-letter queue has its copy. */
 export type DeadRecord = Common & {
@@ -62,10 +67,11 @@ export type DeadRecord = Common & {
 export type DeliveryRecord = WaitingRecord | DeliveredRecord | DeadRecord;
 
 /** A record's state as one word; `absent` means the same as waiting in generation 0, attempt 0. */
-export type StateName = 'absent' | 'waiting' | 'delivered' | 'burying' | 'buried';
+export type StateName = 'absent' | 'waiting' | 'held' | 'delivered' | 'burying' | 'buried';
 
 export function stateName(record: DeliveryRecord | undefined): StateName {
   if (record === undefined) return 'absent';
+  if (record.state === 'waiting' && record.home === 'held') return 'held';
   return record.state === 'dead' ? record.phase : record.state;
 }
 
@@ -88,6 +94,11 @@ export const transitions: readonly Transition[] = [
   { from: 'waiting', to: 'waiting', generation: 'same', attempts: [0, 1], why: 'another attempt failed, or was reaped; or a resend was noted' },
   { from: 'waiting', to: 'delivered', generation: 'same', attempts: [1], why: 'answered 2xx' },
   { from: 'waiting', to: 'burying', generation: 'same', attempts: [0, 1], why: 'attempts, age, a rejection, or an endpoint that is not delivered to' },
+  { from: 'absent', to: 'held', generation: 'same', attempts: [0], why: 'held before anything was sent' },
+  { from: 'waiting', to: 'held', generation: 'same', attempts: [0], why: 'held; nothing else of it changes, so it needs no claim' },
+  { from: 'held', to: 'held', generation: 'same', attempts: [0, 1], why: 'an attempt of the drain failed, or was reaped; or a resend was noted' },
+  { from: 'held', to: 'delivered', generation: 'same', attempts: [1], why: 'answered 2xx' },
+  { from: 'held', to: 'burying', generation: 'same', attempts: [0, 1], why: 'attempts, age, a rejection, or an endpoint that is not delivered to' },
   { from: 'burying', to: 'buried', generation: 'same', attempts: [0], why: 'the dead-letter queue has its copy' },
   { from: 'buried', to: 'waiting', generation: 'next', attempts: [], why: 'replay, redrive or resend' },
   { from: 'buried', to: 'burying', generation: 'next', attempts: [], why: 'a redrive of what still cannot be sent' },

@@ -173,8 +173,10 @@ export const endpointSchema = z.strictObject({
   url: urlSchema,
   tenantId: idSchema.nullable().default(null),
   status: z
-    .enum(['enabled', 'disabled'], { error: 'must be "enabled" or "disabled" ("paused" needs held deliveries, which this version does not have)' })
+    .enum(['enabled', 'paused', 'disabled'], { error: 'must be "enabled", "paused" (deliveries are kept) or "disabled" (they become dead letters)' })
     .default('enabled'),
+  // Written by the command line when the status changes: the age of deliveries stands still meanwhile.
+  pauses: z.array(z.strictObject({ fromEpochMs: z.int().min(0), toEpochMs: z.int().min(0).nullable() })).max(retry.maxPauses).default([]),
   policy: notYet(only('default', 'named policies'), 'default'),
   body: z.enum(['raw', 'envelope']).default('raw'),
   contentType: headerValue.regex(/^[\w.+-]+\/[\w.+-]+(;.*)?$/, 'is not a media type').default('application/json'),

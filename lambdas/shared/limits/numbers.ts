@@ -77,6 +77,13 @@ export const drain = {
   turnMs: 30_000,
   /** Held deliveries that are read ahead, in lanes: what is sent now, and what comes next. */
   pageLanes: 2,
+  /** Held deliveries of one run: it remembers each, and after so many it goes to the tail. */
+  maxPerRun: 20_000,
+  /** At its end a run looks for what is due next in so many pages of so many keys: what it has settled may still be shown. */
+  lookPages: 20,
+  lookPage: 100,
+  /** What is held while a run ends makes it look at the lane again; after so many times its lease's expiry is the wake-up. */
+  endTries: 10,
   /** A run that finds no room, or is too early by a little, looks again this much later, and at most so long within its turn. */
   pollMs: 100,
   idleMs: 1_000,
@@ -91,6 +98,8 @@ export const sweep = {
   periodS: 60,
   /** A wake-up is lost where it is overdue by this much: Scheduler promises the minute, and a drain that is busy takes its turn. */
   graceMs: 60_000,
+  /** What is held is looked through in so many parts, one a run: all of it once an hour. */
+  parts: 60,
   /** Endpoints that are woken in one run. */
   maxWoken: 1_000,
 } as const;
@@ -101,6 +110,8 @@ export const hold = {
   indexLagMs: 10_000,
   /** A wake-up sooner than this is a message of the drain queue with a delay; Scheduler's precision is a minute. */
   directMs: 60_000,
+  /** The drain looks at a paused endpoint this often: something may be held too long, and a resume may have lost its wake-up. */
+  pausedLookMs: 3_600_000,
   /** Of one endpoint, at 4 KB each about $250 a month. */
   maxCount: 1_000_000,
   /** Payloads end by themselves long after their records are over (30 days of pause, 7 of age, 30 as a dead letter). */
@@ -172,6 +183,10 @@ export const retry = {
   /** An age limit above the delivery queue's retention could never be kept. */
   maxMaxAgeS: 604_800,
   minMaxAgeS: 60,
+  /** Of one pause, so much does not count as age: it bounds how long anything is kept. */
+  maxPauseS: 30 * 86_400,
+  /** Pauses that are remembered. */
+  maxPauses: 20,
 } as const;
 
 /** Default circuit breaker (R7, C5) and the bounds of what an endpoint may set. */
@@ -201,6 +216,22 @@ export const breaker = {
   swaps: 32,
 } as const;
 
+/** What makes an endpoint a slow one, which the drain serves alone; and what ends that. */
+export const pace = {
+  /** Attempts that are remembered. */
+  kept: 20,
+  /** Slow is above it at the 95th percentile, or in so many of the last few. */
+  slowMs: 3_000,
+  few: 5,
+  slowOfFew: 3,
+  /** Slow no longer is below it at the 95th percentile. */
+  quickMs: 2_000,
+  /** Of `kept`, so many may lie beyond the 95th percentile. */
+  outliers: 1,
+  /** A report that others overtake is counted anew, at most so often: one that is lost makes it known a little later. */
+  swaps: 8,
+} as const;
+
 /** Requests a second to one endpoint, beside its lane (O7). */
 export const rate = {
   /** One in a hundred seconds. */
@@ -215,7 +246,9 @@ export const rate = {
 /** How a message waits in its queue. */
 export const putBack = {
   minS: 1,
-  /** Longest wait of the first receives, jittered (L4). */
+  /** Longest waits after the first two receives that find a lane full; the third is held (L4). Short: a lane is rarely full for long. */
+  fullCeilingsS: [3, 9],
+  /** Longest wait of the first receives, jittered. */
   earlyCeilingsS: [5, 15, 30, 60],
   /** From the 5th receive on the ceiling doubles from here up to `doublingCapS`: a day of outage costs about 40 receives. */
   maxS: 60,
@@ -245,6 +278,14 @@ export const queues = {
   deadLetterMaxBytes: aws.sqsMaxMessageBytes,
 } as const;
 
+/** Hidden messages of the delivery queue, fleet-wide: a standard queue stops handing out messages at about 120,000, silently. */
+export const inFlight = {
+  /** From here on what waits is held instead of hidden. */
+  crowdedFrom: 60_000,
+  /** Each environment looks at most this often. */
+  lookMs: 10_000,
+} as const;
+
 /** How the command line walks the dead-letter queue. */
 export const dlqWalk = {
   /** A copy is hidden this long while it is looked at; an interrupted walk frees it after that. */
@@ -256,6 +297,8 @@ export const dlqWalk = {
 /** Records of deliveries. */
 export const records = {
   version: 1,
+  /** Of a record that is held: a program that knows nothing of holding must leave it alone, or it would take it out of the index. */
+  heldVersion: 2,
   /** Terminal records stay this long; a console redrive restarts the retention of a copy, so at least 30 days. */
   ttlS: 30 * 86_400,
   /** Entries of a record's history: the first and the newest are kept (R9). */

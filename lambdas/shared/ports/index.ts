@@ -2,6 +2,7 @@ import type { EndpointConfig } from '../limits/endpoint-schema.ts';
 import type { AttemptOutcome, Timing } from '../core/outcome.ts';
 import type { DeadRecord } from '../core/record.ts';
 
+export type * from './holding.ts';
 export type * from './lanes.ts';
 export type * from './records.ts';
 
@@ -67,6 +68,8 @@ export interface Queues {
   delay(message: ReceivedMessage, seconds: number): Promise<void>;
   /** Sends the untouched body with the reason to the dead-letter queue. Rejects if it is not known to be stored. */
   bury(body: string, record: DeadRecord): Promise<void>;
+  /** Messages of the delivery queue that are hidden now, as of some seconds ago; undefined where that is not known. */
+  hidden(): Promise<number | undefined>;
 }
 
 export interface HttpRequest {

@@ -1,5 +1,6 @@
 import type { Breaker, OpenBreaker } from '../core/breaker.ts';
 import type { Claim, Lane, Lease, Wanted } from '../core/lane.ts';
+import type { Pace } from '../core/pace.ts';
 import type { WaitingRecord } from '../core/record.ts';
 
 /** A lane as one worker sees it: every method is one conditional write. */
@@ -21,6 +22,39 @@ export interface Lanes {
   moveBreaker(endpointId: string, from: Breaker | undefined, to: Breaker): Promise<MoveAnswer>;
   /** Writes when the next request would be due, if that is still exactly `from`. */
   moveRate(endpointId: string, fromEpochMs: number | undefined, toEpochMs: number): Promise<MoveAnswer>;
+  /** Writes the pace, if it is still exactly `from`. */
+  movePace(endpointId: string, from: Pace | undefined, to: Pace | undefined): Promise<MoveAnswer>;
+  /** Notes that `count` more deliveries are held, after their records say so; the wake-up stays as it is where there is one. */
+  hold(endpointId: string, note: { count: number; nowEpochMs: number; wakeAtEpochMs: number }): Promise<HoldAnswer>;
+  /** Notes another wake-up, if that is still exactly `from`. */
+  moveWakeUp(endpointId: string, fromEpochMs: number, toEpochMs: number): Promise<MoveAnswer>;
+  /** Begins a run of the drain where anything is held, and no other run is alive. Until it ends, the wake-up is its expiry. */
+  beginDrain(endpointId: string, run: DrainRun, nowEpochMs: number): Promise<{ kind: 'begun' | 'refused'; lane: Lane | undefined } | { kind: 'unsure' }>;
+  /** Ends a run, if it is still this one's and nothing was held since `seq`. */
+  endDrain(endpointId: string, end: DrainEnd): Promise<MoveAnswer>;
+}
+
+export type HoldAnswer =
+  /** With the lane as it was before. */
+  | { kind: 'noted'; before: Lane }
+  /** No such endpoint. */
+  | { kind: 'noLane' }
+  /** It may have been noted, or not. */
+  | { kind: 'unsure' };
+
+export interface DrainRun {
+  readonly leaseId: string;
+  readonly expiresEpochMs: number;
+}
+
+export interface DrainEnd {
+  readonly leaseId: string;
+  /** The newest hold that it has looked for. */
+  readonly seq: number;
+  /** Deliveries that it has taken out of the hold. */
+  readonly taken: number;
+  /** When it is to come again; undefined where nothing is held any more. */
+  readonly wakeAtEpochMs: number | undefined;
 }
 
 export type MoveAnswer =
@@ -36,19 +70,24 @@ export interface Admission {
   readonly leaseId: string;
   readonly expiresEpochMs: number;
   readonly wanted: readonly Wanted[];
+  /** Of a receive of the delivery queue: the slots that it leaves to the drain while anything is held. Undefined where it is the drain that asks. */
+  readonly live?: { readonly kept: number };
   /** The open breaker, exactly as it was seen, whose canary this becomes; undefined where the breaker must be closed. */
   readonly canaryOf?: OpenBreaker;
 }
 
 export type AdmitAnswer =
-  /** With the slots that are left, the breaker and the rate, as of this write. */
-  | ({ kind: 'granted' } & Pick<Lane, 'avail' | 'breaker' | 'nextAtEpochMs'>)
+  /** With what the lane said as of this write. */
+  | ({ kind: 'granted' } & LaneState)
   /** With the item as it was; undefined where there is none. */
   | { kind: 'refused'; lane: Lane | undefined }
   /** The write may have been applied. */
   | { kind: 'unsure' }
   /** The write was not applied. */
   | { kind: 'throttled' };
+
+/** What a sender must know of a lane beside its own lease: the slots that are left, health, rate, and whether anything is held. */
+export type LaneState = Pick<Lane, 'avail' | 'breaker' | 'nextAtEpochMs' | 'pace' | 'holding'>;
 
 export interface GiveBack {
   readonly endpointId: string;

@@ -2,6 +2,7 @@
  * The sequential model: an endpoint's lane, configuration and records, and what each write does to them at its one
  * instant. It knows nothing of expressions and conditions; it says what the ports promise.
  */
+import { laneOf } from '../builders.ts';
 import { isDeepStrictEqual } from 'node:util';
 import type { Breaker } from '../../../lambdas/shared/core/breaker.ts';
 import { claimEndsEpochMs, removedCfg, type Claim, type Lane, type Lease } from '../../../lambdas/shared/core/lane.ts';
@@ -120,7 +121,7 @@ export function put(state: State, seen: Lane | undefined, version: string, slots
     : reasons({ 'put: another configuration': lane?.cfg !== seen.cfg, 'put: another size': lane?.slots !== seen.slots });
   if (why.length > 0) return { state, seen: 'changed', why };
   const next = lane === undefined
-    ? { slots, avail: slots, cfg: version, leases: new Map(), claims: new Map(), failures: 0, breaker: undefined, nextAtEpochMs: undefined }
+    ? laneOf({ slots, avail: slots, cfg: version })
     : { ...lane, slots, cfg: version, avail: lane.avail + slots - lane.slots };
   return { state: { ...state, lane: next, version }, seen: 'written' };
 }
@@ -135,7 +136,7 @@ export function removed(state: State, seen: string | undefined): Seen {
 const reasons = (all: Readonly<Record<string, boolean>>): string[] => Object.keys(all).filter((reason) => all[reason]);
 
 function granted(state: State, lane: Lane): Seen {
-  return { state: { ...state, lane }, seen: { kind: 'granted', avail: lane.avail, breaker: lane.breaker, nextAtEpochMs: lane.nextAtEpochMs } };
+  return { state: { ...state, lane }, seen: { kind: 'granted', avail: lane.avail, breaker: lane.breaker, nextAtEpochMs: lane.nextAtEpochMs, pace: lane.pace, holding: lane.holding } };
 }
 
 /** What stands in the way of an admission that finds `avail` slots. */

@@ -1,0 +1,129 @@
+import { triedFromEpochMs } from '../shared/core/breaker.ts';
+import { held } from '../shared/core/decide.ts';
+import { assertTransition, type DeliveryRecord, type WaitingRecord } from '../shared/core/record.ts';
+import type { EndpointConfig } from '../shared/limits/endpoint-schema.ts';
+import { hold as limits, putBack as putBackLimits } from '../shared/limits/numbers.ts';
+import type { ReceivedMessage } from '../shared/ports/index.ts';
+import { buryConflict, buryOverLimit, finishBurial } from './bury.ts';
+import { blankOf, decideCopy } from './decide-copy.ts';
+import { putBack, putBackUntried } from './retain.ts';
+import type { Copy, DeliverDeps, Exit, Invocation } from './types.ts';
+import type { Stop, Waves } from './waves.ts';
+
+/** The lane's state, and what stood in the way. */
+type Why = Pick<Waves, 'stop' | 'holding' | 'endpoint'> & { readonly config: EndpointConfig };
+
+/**
+ * True where a delivery that was not tried goes to the hold: its endpoint is served by the drain alone, others of it are held
+ * already, it has come back twice, or too much waits in the queue. One whose lane is not known comes back.
+ */
+export function mustHold({ receiveCount }: ReceivedMessage, { stop, holding }: Pick<Waves, 'stop' | 'holding'>, isCrowded: boolean): boolean {
+  if (stop.kind === 'unknown') return isCrowded || receiveCount >= putBackLimits.lateReceive;
+  if (stop.kind === 'full' || stop.kind === 'done' || stop.kind === 'rate') {
+    return holding !== undefined || isCrowded || receiveCount > putBackLimits.fullCeilingsS.length;
+  }
+  return true;
+}
+
+/**
+ * Holds deliveries beside their records, in this order: payload, record, lane, wake-up, acknowledgement. What fails half way comes
+ * back, and is repeated from where it stands.
+ */
+export async function holdCopies(deps: DeliverDeps, copies: readonly Copy[], why: Why, invocation: Invocation): Promise<Map<string, Exit>> {
+  if (copies.length === 0) return new Map();
+  const { found, unread } = await deps.records.read(copies.map((copy) => copy.recordKey));
+  const isFull = (why.holding?.count ?? 0) >= limits.maxCount;
+  const stored = await Promise.all(
+    copies.map(async (copy): Promise<[Copy, Stored]> => {
+      if (unread.has(copy.recordKey)) return [copy, { exit: await putBack(deps, copy.received) }];
+      return [copy, await store(deps, copy, found.get(copy.recordKey), { ...why, isFull }, invocation)];
+    }),
+  );
+  const exits = new Map(stored.flatMap(([copy, s]) => (s.exit === 'held' ? [] : [[copy.received.messageId, s.exit]])));
+  const holds = stored.filter(([, s]) => s.exit === 'held');
+  if (holds.length === 0) return exits;
+  const count = holds.filter(([, s]) => s.isNew === true).length;
+  const isNoted = await noteHold(deps, { endpointId: why.config.endpointId, count, wakeAtEpochMs: wakeAtOf(deps, why) });
+  for (const [{ received }] of holds) exits.set(received.messageId, isNoted ? { kind: 'ack' } : await putBack(deps, received));
+  return exits;
+}
+
+interface Stored {
+  readonly exit: Exit | 'held';
+  /** True where it was not held before. */
+  readonly isNew?: boolean;
+}
+
+/** Payload and record; or what the record asks for instead. */
+async function store(deps: DeliverDeps, copy: Copy, record: DeliveryRecord | undefined, why: Why & { isFull: boolean }, invocation: Invocation): Promise<Stored> {
+  const nowEpochMs = deps.clock.nowEpochMs();
+  const decision = await decideCopy(deps, copy, record, nowEpochMs);
+  switch (decision.kind) {
+    case 'held':
+      return { exit: 'held' };
+    case 'proceed':
+    case 'early':
+      if (why.isFull) return { exit: await buryOverLimit(deps, copy, record, why.endpoint, invocation) };
+      return hold(deps, copy, record as WaitingRecord | undefined, nowEpochMs);
+    case 'done':
+      deps.telemetry.event('copy-done', { endpointId: copy.message.endpointId, eventId: copy.message.eventId, why: decision.why });
+      return { exit: { kind: 'ack' } };
+    case 'conflict':
+      return { exit: await buryConflict(deps, copy, decision.detail) };
+    case 'buryAgain':
+      return { exit: await finishBurial(deps, copy.received, record) };
+    case 'renew':
+    case 'takeUp':
+    case 'unread':
+      // The next generation is begun under a claim, which nobody has here.
+      return { exit: await putBackUntried(deps, copy.received, why, invocation) };
+  }
+}
+
+async function hold(deps: DeliverDeps, copy: Copy, record: WaitingRecord | undefined, nowEpochMs: number): Promise<Stored> {
+  const { recordKey, message: { payloadHash, resend }, received } = copy;
+  if ((await deps.payloads.put({ recordKey, payloadHash }, received.body, nowEpochMs)) !== 'written') return { exit: await putBack(deps, received) };
+  const to = held(record ?? blankOf(copy), resend);
+  assertTransition(record, to);
+  if ((await deps.records.hold(record, to)) !== 'written') return { exit: await putBack(deps, received) };
+  return { exit: 'held', isNew: true };
+}
+
+/** The lane's flag, then the wake-up. True once the sweep would find what is held, whatever becomes of the wake-up. */
+export async function noteHold(deps: Pick<DeliverDeps, 'lanes' | 'wakeUps' | 'clock' | 'telemetry'>, note: { endpointId: string; count: number; wakeAtEpochMs: number }): Promise<boolean> {
+  const { endpointId, count, wakeAtEpochMs } = note;
+  const nowEpochMs = deps.clock.nowEpochMs();
+  const answer = await deps.lanes.hold(endpointId, { count, nowEpochMs, wakeAtEpochMs });
+  if (answer.kind !== 'noted') return false;
+  deps.telemetry.event('held', { endpointId, copies: count });
+  const { holding, drain } = answer.before;
+  // A run that is alive looks again before it ends.
+  const isRunning = drain !== undefined && drain.expiresEpochMs > nowEpochMs;
+  if (isRunning || (holding !== undefined && holding.wakeAtEpochMs <= wakeAtEpochMs)) return true;
+  try {
+    if (holding !== undefined && (await deps.lanes.moveWakeUp(endpointId, holding.wakeAtEpochMs, wakeAtEpochMs)).kind !== 'moved') return true;
+    await deps.wakeUps.order(endpointId, wakeAtEpochMs, nowEpochMs);
+  } catch (error) {
+    // Held it is, and the lane says since when somebody should have come: the sweep finds it.
+    deps.telemetry.fault('wake-up-failed', error, { endpointId });
+  }
+  return true;
+}
+
+/** When the drain can do something about it. */
+function wakeAtOf({ clock }: DeliverDeps, { stop, config }: { stop: Stop; config: EndpointConfig }): number {
+  const nowEpochMs = clock.nowEpochMs();
+  switch (stop.kind) {
+    case 'open':
+      return Math.max(triedFromEpochMs(stop.open, config.breaker, nowEpochMs), stop.open.canary?.expiresEpochMs ?? 0);
+    case 'rate':
+      return stop.untilEpochMs;
+    case 'paused':
+      return nowEpochMs + limits.pausedLookMs;
+    case 'slow':
+    case 'full':
+    case 'done':
+    case 'unknown':
+      return nowEpochMs;
+  }
+}

@@ -1,0 +1,235 @@
+import type { Breaker, OpenBreaker, Sample } from '../shared/core/breaker.ts';
+import type { Holding } from '../shared/core/lane.ts';
+import { roomFromEpochMs, spend } from '../shared/core/rate.ts';
+import type { EndpointConfig } from '../shared/limits/endpoint-schema.ts';
+import type { GiveBack, GiveBackAnswer, StoredEndpoint } from '../shared/ports/index.ts';
+import { admit, type Admitted, type Held } from './admit.ts';
+import { buryUnclaimed } from './bury.ts';
+import { deliverOne, type Settled } from './deliver-one.ts';
+import { isEnabled, isPaused } from './endpoint-cache.ts';
+import { reportHealth } from './report-health.ts';
+import { reportPace } from './report-pace.ts';
+import { putBack, putBackPastClaim } from './retain.ts';
+import { createRateGate } from './spend-rate.ts';
+import type { Copy, DeliverDeps, Exit, Invocation } from './types.ts';
+
+/** What a wave has dealt with under one lease, until the lease is given back. */
+interface Wave extends Held {
+  /** When the rate allows more, where it allowed fewer than were granted: another wave would find nothing before. */
+  readonly atRateUntilEpochMs: number | undefined;
+  readonly nextAtEpochMs: number | undefined;
+  /** As its attempts have left it. */
+  readonly breaker: Breaker | undefined;
+  readonly isSlow: boolean;
+  readonly holding: Holding | undefined;
+  /** True where no attempt was made: as a canary it has said nothing, and the next delivery may be. */
+  readonly isSilent: boolean;
+  readonly settled: ReadonlyMap<Copy, Settled>;
+  /** Those that the rate had no room for. */
+  readonly untried: readonly Copy[];
+}
+
+/** Why what is left was not tried. */
+export type Stop =
+  /** All were tried; or nothing is delivered to the endpoint, and all were buried. */
+  | { readonly kind: 'done' }
+  | { readonly kind: 'paused' }
+  | { readonly kind: 'open'; readonly open: OpenBreaker }
+  /** Only the drain serves it. */
+  | { readonly kind: 'slow' }
+  | { readonly kind: 'rate'; readonly untilEpochMs: number }
+  /** No slot was left for them, or no time. */
+  | { readonly kind: 'full' }
+  /** What the lane is like is not known. */
+  | { readonly kind: 'unknown' };
+
+export interface Waves {
+  /** As the last admission found it. */
+  readonly endpoint: StoredEndpoint | undefined;
+  /** By message: those that wait for another's claim, and those that were buried. What became of the claimed is told to the pacing. */
+  readonly exits: Map<string, Exit>;
+  readonly left: readonly Copy[];
+  readonly stop: Stop;
+  readonly holding: Holding | undefined;
+}
+
+/** How long waves go on, and with what. */
+export interface Pacing {
+  /** Of an endpoint with a rate, what is known of it; undefined: its first wave finds out. */
+  readonly nextAtEpochMs: number | undefined;
+  /** True where another wave may begin, after one that took `lastMs`. */
+  goesOn(lastMs: number): boolean;
+  /** What comes next, once too few for a lane are left; distinct keys. */
+  more(): Promise<readonly Copy[]>;
+  /** Told what became of each delivery of a wave, once its lease is given back. */
+  settled(wave: ReadonlyMap<Copy, Settled>): void;
+  /** Waits for room or time of which there is none now; false where that is not worth it. No slot is held meanwhile. */
+  wait(stop: Stop): Promise<boolean>;
+}
+
+/**
+ * Deliveries to one endpoint (distinct keys), in waves: admit, read, attempt and settle each; then the same slots, in one write,
+ * for what the lane had no room for.
+ */
+export async function sendWaves(deps: DeliverDeps, endpointId: string, copies: readonly Copy[], pacing: Pacing, invocation: Invocation): Promise<Waves> {
+  const exits = new Map<string, Exit>();
+  let endpoint = await deps.endpoints.get(endpointId);
+  let left = copies;
+  let wave: Wave | undefined;
+  let stop: Stop = { kind: 'done' };
+  let holding: Holding | undefined;
+  let { nextAtEpochMs } = pacing;
+  const close = async (answer?: GiveBackAnswer) => {
+    if (wave === undefined) return;
+    const closing = wave;
+    wave = undefined;
+    pacing.settled(await closed(deps, closing, answer ?? (await deps.lanes.giveBack(closing.give)), invocation));
+  };
+
+  for (;;) {
+    if (left.length < (endpoint?.config?.maxInFlight ?? 1)) left = [...left, ...(await pacing.more())];
+    stop = { kind: 'done' };
+    if (left.length === 0) break;
+    if (isPaused(endpoint)) {
+      stop = { kind: 'paused' };
+      break;
+    }
+    if (!isEnabled(endpoint)) {
+      for (const [id, exit] of await buryUnclaimed(deps, left, endpoint, invocation)) exits.set(id, exit);
+      left = [];
+      continue;
+    }
+    const rate = roomIn(endpoint.config, nextAtEpochMs, deps.clock.nowEpochMs());
+    if (rate.requests === 0) {
+      await close();
+      stop = { kind: 'rate', untilEpochMs: rate.fromEpochMs };
+      if (await pacing.wait(stop)) continue;
+      break;
+    }
+    const startedMs = deps.clock.monotonicMs();
+    const beyond = left.slice(rate.requests);
+    const admission: Admitted = await admit(deps, endpoint, left.slice(0, rate.requests), invocation, wave);
+    await close(admission.gaveBack);
+    endpoint = admission.endpoint;
+    if (admission.kind === 'unavailable') continue;
+    [wave] = await Promise.all([deliverGranted(deps, admission, invocation), waitForOthers(deps, admission, invocation, exits)]);
+    left = [...(wave?.untried ?? []), ...admission.refused.filter((r) => r.notBeforeEpochMs === undefined).map((r) => r.copy), ...beyond];
+    nextAtEpochMs = wave === undefined ? nextAtEpochMs : wave.nextAtEpochMs;
+    holding = wave === undefined ? admission.seen?.holding : wave.holding;
+    stop = stopAfter(deps, admission, wave);
+    const lastMs = deps.clock.monotonicMs() - startedMs;
+    if (stop.kind !== 'done') {
+      await close();
+      if (!(await pacing.wait(stop))) break;
+    } else if (!pacing.goesOn(lastMs)) {
+      stop = { kind: 'full' };
+      break;
+    }
+  }
+  await close();
+  return { endpoint, exits, left, stop, holding };
+}
+
+/** Requests that an endpoint's rate has room for now, or from when on it has room for one. */
+function roomIn({ maxPerSecond, maxInFlight }: EndpointConfig, nextAtEpochMs: number | undefined, nowEpochMs: number): { requests: number; fromEpochMs: number } {
+  if (maxPerSecond === null || nextAtEpochMs === undefined) return { requests: Infinity, fromEpochMs: nowEpochMs };
+  const { requests } = spend(nextAtEpochMs, maxInFlight, maxPerSecond, nowEpochMs);
+  return { requests, fromEpochMs: roomFromEpochMs(nextAtEpochMs, maxPerSecond, nowEpochMs) };
+}
+
+/** What stands in the way of another wave; `done` where nothing does. */
+function stopAfter(deps: DeliverDeps, { seen, isUnknown }: Extract<Admitted, { kind: 'admitted' }>, wave: Wave | undefined): Stop {
+  const isLive = deps.serves === 'queue';
+  if (wave === undefined) {
+    if (isUnknown || seen === undefined) return { kind: 'unknown' };
+    if (seen.breaker?.state === 'open') return { kind: 'open', open: seen.breaker };
+    return isLive && seen.pace?.isSlow === true ? { kind: 'slow' } : { kind: 'full' };
+  }
+  if (wave.breaker?.state === 'open' && !wave.isSilent) return { kind: 'open', open: wave.breaker };
+  if (isLive && wave.isSlow) return { kind: 'slow' };
+  return wave.atRateUntilEpochMs === undefined ? { kind: 'done' } : { kind: 'rate', untilEpochMs: wave.atRateUntilEpochMs };
+}
+
+/** Copies that another worker's live claim covers are put back beyond it. */
+async function waitForOthers(
+  deps: DeliverDeps,
+  { refused }: Extract<Admitted, { kind: 'admitted' }>,
+  invocation: Invocation,
+  exits: Map<string, Exit>,
+): Promise<void> {
+  await Promise.all(
+    refused.map(async ({ copy, notBeforeEpochMs }) => {
+      if (notBeforeEpochMs === undefined) return;
+      exits.set(copy.received.messageId, await putBackPastClaim(deps, copy.received, notBeforeEpochMs, invocation));
+    }),
+  );
+}
+
+/** The granted deliveries: one strongly consistent read, then each on its own. */
+async function deliverGranted(
+  deps: DeliverDeps,
+  { endpoint, leaseId, granted, state }: Extract<Admitted, { kind: 'admitted' }>,
+  invocation: Invocation,
+): Promise<Wave | undefined> {
+  if (granted.length === 0 || state === undefined) return undefined;
+  const { found, unread } = await readOrNone(deps, granted);
+  const rate = createRateGate(deps, endpoint, state.nextAtEpochMs, invocation);
+  const samples: Sample[] = [];
+  const hear = (sample: Sample) => void samples.push(sample);
+  const settled = new Map(
+    await Promise.all(
+      granted.map(async (copy): Promise<[Copy, Settled]> => {
+        // Unread is not "no record": nothing may be sent on it.
+        if (unread.has(copy.recordKey)) return [copy, { exit: await putBack(deps, copy.received), release: true }];
+        const record = found.get(copy.recordKey);
+        return [copy, await deliverOne(deps, { endpoint, leaseId, copy, record, invocation, rate, hear })];
+      }),
+    ),
+  );
+  const results = [...settled.values()];
+  // Before the slots are given back, or the next wave would be admitted by what this one has found out already.
+  const [breaker, pace] = await Promise.all([
+    reportHealth(deps, { endpoint, leaseId, breaker: state.breaker }, samples, invocation),
+    reportPace(deps, endpoint, state.pace, samples, invocation),
+  ]);
+  const give: GiveBack = {
+    endpointId: endpoint.config.endpointId,
+    leaseId,
+    expiresEpochMs: invocation.leaseExpiresEpochMs,
+    slots: granted.length,
+    release: [...settled].filter(([, s]) => s.release).map(([copy]) => copy.claimKey),
+    keep: [...settled].filter(([, s]) => !s.release).map(([copy]) => copy.claimKey),
+    successes: results.filter((s) => s.verdict === 'success').length,
+    failures: results.filter((s) => s.verdict === 'failure').length,
+  };
+  if (rate.refused() > 0) deps.telemetry.event('rate-reached', { endpointId: give.endpointId, copies: rate.refused() });
+  const atRateUntilEpochMs = rate.refused() > 0 ? rate.moreFromEpochMs() : undefined;
+  const untried = [...settled].filter(([, s]) => s.isUntried).map(([copy]) => copy);
+  for (const copy of untried) settled.delete(copy);
+  return { settled, untried, give, avail: state.avail, atRateUntilEpochMs, nextAtEpochMs: rate.nextAtEpochMs(), breaker, isSlow: pace?.isSlow === true, holding: state.holding, isSilent: samples.length === 0 };
+}
+
+/** What becomes of a wave's messages, by whether its lease was given back. */
+async function closed(deps: DeliverDeps, { settled, give }: Wave, answer: GiveBackAnswer, invocation: Invocation): Promise<ReadonlyMap<Copy, Settled>> {
+  if (answer === 'done') return settled;
+  // Claims of settled deliveries may be left. Their messages stay, and clear them when the claims have expired:
+  // without a message nobody would come for them.
+  deps.telemetry.event('give-back-failed', { endpointId: give.endpointId, answer });
+  const kept = [...settled].map(async ([copy, s]): Promise<[Copy, Settled]> => {
+    if (s.exit.kind === 'retain') return [copy, s];
+    const exit = await putBackPastClaim(deps, copy.received, give.expiresEpochMs, invocation);
+    return [copy, { ...s, exit }];
+  });
+  return new Map(await Promise.all(kept));
+}
+
+/** A read that fails for a reason of ours leaves all unread, so that the slots are given back at once. */
+async function readOrNone(deps: DeliverDeps, granted: readonly Copy[]): ReturnType<DeliverDeps['records']['read']> {
+  const keys = granted.map((copy) => copy.recordKey);
+  try {
+    return await deps.records.read(keys);
+  } catch (error) {
+    deps.telemetry.fault('read-failed', error, { endpointId: granted[0]?.message.endpointId });
+    return { found: new Map(), unread: new Set(keys) };
+  }
+}

@@ -1,0 +1,22 @@
+import { dead } from '../shared/core/decide.ts';
+import { claimKeyOf } from '../shared/core/keys.ts';
+import { assertTransition, type WaitingRecord } from '../shared/core/record.ts';
+import type { DrainDeps } from './types.ts';
+
+/**
+ * A held delivery whose payload is gone, or cannot be read any more, can never be sent, and would keep its endpoint's hold open for
+ * ever. It ends as a dead record that operators see, with what there is of it in the dead-letter queue.
+ */
+export async function buryLost(deps: DrainDeps, record: WaitingRecord, body: string | undefined): Promise<void> {
+  const { endpointId, eventId } = record;
+  const written = { ...record, lastEpochMs: deps.clock.nowEpochMs(), lastLease: { leaseId: deps.random.leaseId(), kind: 'settled' as const } };
+  const to = body === undefined ? dead(written, 'payload-missing', 'held, but its payload is not there') : dead(written, 'malformed', 'held, but its body cannot be read by this version');
+  assertTransition(record, to);
+  const endpoint = await deps.endpoints.refresh(endpointId);
+  const lane = endpoint === undefined ? { kind: 'absent' as const } : { kind: 'atVersion' as const, cfg: endpoint.version };
+  const { answer } = await deps.records.writeUnclaimed(record, to, { endpointId, claimKey: claimKeyOf(eventId ?? ''), lane });
+  if (answer !== 'written') return;
+  if (body !== undefined) await deps.queues.bury(body, to);
+  await deps.records.markBuried(to);
+  deps.telemetry.fault('held-lost', new Error(to.detail), { endpointId, eventId });
+}

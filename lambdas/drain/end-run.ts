@@ -1,0 +1,58 @@
+import { drain as limits, hold as holdLimits } from '../shared/limits/numbers.ts';
+import type { DrainDeps } from './types.ts';
+
+/** What a run knows at its end of when the next can do something. */
+export type Next =
+  /** The index shows nothing that is held. */
+  | { readonly kind: 'empty' }
+  /** The first that is held is due then, as far as the index knows. */
+  | { readonly kind: 'due'; readonly fromEpochMs: number }
+  /** Until then nothing can be sent, whatever is held. */
+  | { readonly kind: 'blocked'; readonly untilEpochMs: number };
+
+export interface Run {
+  readonly endpointId: string;
+  readonly leaseId: string;
+  /** The newest hold that it knew of when it began to look, and when that was. */
+  readonly seq: number;
+  readonly heldAtEpochMs: number;
+  readonly taken: number;
+}
+
+/**
+ * Ends a run: nothing is held any more, or it orders its next wake-up. Something that was held meanwhile may not be in the index
+ * yet, so such a hold makes it come again a little later.
+ */
+export async function endRun(deps: DrainDeps, run: Run, next: Next): Promise<void> {
+  const { endpointId, leaseId, taken } = run;
+  let { seq, heldAtEpochMs } = run;
+  for (let tries = 0; tries < limits.endTries; tries++) {
+    const nowEpochMs = deps.clock.nowEpochMs();
+    const wakeAtEpochMs = wakeAtOf(next, heldAtEpochMs + holdLimits.indexLagMs, nowEpochMs);
+    const answer = await deps.lanes.endDrain(endpointId, { leaseId, seq, taken, wakeAtEpochMs });
+    if (answer.kind === 'moved') {
+      if (wakeAtEpochMs === undefined) deps.telemetry.event('hold-ended', { endpointId });
+      else await order(deps, endpointId, wakeAtEpochMs, nowEpochMs);
+      return;
+    }
+    // Not known, or another run has begun: the lease's expiry is the wake-up.
+    if (answer.kind === 'unsure' || answer.lane?.drain?.leaseId !== leaseId) return;
+    seq = answer.lane.holdSeq;
+    heldAtEpochMs = answer.lane.holding?.heldAtEpochMs ?? nowEpochMs;
+  }
+}
+
+function wakeAtOf(next: Next, inIndexEpochMs: number, nowEpochMs: number): number | undefined {
+  if (next.kind === 'blocked') return next.untilEpochMs;
+  if (inIndexEpochMs <= nowEpochMs) return next.kind === 'due' ? next.fromEpochMs : undefined;
+  return next.kind === 'due' ? Math.min(next.fromEpochMs, inIndexEpochMs) : inIndexEpochMs;
+}
+
+async function order(deps: DrainDeps, endpointId: string, atEpochMs: number, nowEpochMs: number): Promise<void> {
+  try {
+    await deps.wakeUps.order(endpointId, atEpochMs, nowEpochMs);
+  } catch (error) {
+    // The lane says when somebody should have come: the sweep finds it.
+    deps.telemetry.fault('wake-up-failed', error, { endpointId });
+  }
+}

@@ -1,0 +1,54 @@
+import { GetItemCommand, QueryCommand, ScanCommand, type AttributeValue, type DynamoDBClient } from '@aws-sdk/client-dynamodb';
+import { marshall, unmarshall } from '@aws-sdk/util-dynamodb';
+import { removedCfg } from '../core/lane.ts';
+import { attentionIndex, holdingIndex, laneAttributes } from '../limits/names.ts';
+import { holdingValue, sk, toLane } from './dynamodb-lane-item.ts';
+import { attentionKey } from './dynamodb-record-item.ts';
+
+/** What the sweep asks of the sparse indexes. Each rejects where it cannot be read: the next run asks again. */
+export function createHoldingIndex(db: DynamoDBClient, tables: { endpoints: string; deliveries: string }) {
+  const overdue = async (beforeEpochMs: number, limit: number) => {
+    const answer = await db.send(
+      new QueryCommand({
+        TableName: tables.endpoints,
+        IndexName: holdingIndex,
+        KeyConditionExpression: '#holding = :yes AND #wakeAt < :before',
+        ExpressionAttributeNames: { '#holding': laneAttributes.holding, '#wakeAt': laneAttributes.wakeAt },
+        ExpressionAttributeValues: marshall({ ':yes': holdingValue, ':before': beforeEpochMs }),
+        Limit: limit,
+      }),
+    );
+    return (answer.Items ?? []).map((item) => unmarshall(item)).map((item) => ({ endpointId: item['pk'] as string, wakeAtEpochMs: item[laneAttributes.wakeAt] as number }));
+  };
+
+  const withHeld = async (part: number, parts: number) => {
+    const found = new Set<string>();
+    const prefix = attentionKey('held', '').slice(0, 'held#'.length);
+    let from: Record<string, AttributeValue> | undefined;
+    do {
+      const answer = await db.send(
+        new ScanCommand({
+          TableName: tables.deliveries,
+          IndexName: attentionIndex,
+          Segment: part,
+          TotalSegments: parts,
+          FilterExpression: 'begins_with(gpk, :held)',
+          ExpressionAttributeValues: marshall({ ':held': prefix }),
+          ...(from === undefined ? {} : { ExclusiveStartKey: from }),
+        }),
+      );
+      for (const item of answer.Items ?? []) found.add((unmarshall(item)['gpk'] as string).slice(prefix.length));
+      from = answer.LastEvaluatedKey;
+    } while (from !== undefined);
+    return found;
+  };
+
+  const isKnown = async (endpointId: string) => {
+    const answer = await db.send(new GetItemCommand({ TableName: tables.endpoints, Key: marshall({ pk: endpointId, sk: sk.lane }), ConsistentRead: true }));
+    if (answer.Item === undefined) return true;
+    const lane = toLane(unmarshall(answer.Item));
+    return lane.holding !== undefined || lane.cfg === removedCfg;
+  };
+
+  return { overdue, withHeld, isKnown };
+}

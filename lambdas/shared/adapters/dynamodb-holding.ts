@@ -1,0 +1,89 @@
+import { removedCfg } from '../core/lane.ts';
+import type { Pace } from '../core/pace.ts';
+import type { Lanes, MoveAnswer } from '../ports/index.ts';
+import { holdingValue } from './dynamodb-lane-item.ts';
+import type { Change, Moved, MoveLane } from './dynamodb-lane-write.ts';
+import { Expressions } from './expressions.ts';
+
+type Holding = Pick<Lanes, 'hold' | 'moveWakeUp' | 'beginDrain' | 'endDrain' | 'movePace'>;
+
+/** What a lane says of deliveries that are held: each method is one conditional write. */
+export function createHolding(move: MoveLane): Holding {
+  const hold: Holding['hold'] = async (endpointId, { count, nowEpochMs, wakeAtEpochMs }) => {
+    const x = new Expressions();
+    const [seq, held, wakeAt, cfg] = [x.name('holdSeq'), x.name('held'), x.name('wakeAt'), x.name('cfg')];
+    const added = (name: string, more: number) => `${name} = if_not_exists(${name}, ${x.value(0)}) + ${x.value(more)}`;
+    const sets = [
+      `${x.name('holding')} = ${x.value(holdingValue)}`,
+      added(seq, 1),
+      added(held, count),
+      `${x.name('heldAt')} = ${x.value(nowEpochMs)}`,
+      `${wakeAt} = if_not_exists(${wakeAt}, ${x.value(wakeAtEpochMs)})`,
+    ];
+    const clauses = [`attribute_exists(${cfg})`, `${cfg} <> ${x.value(removedCfg)}`];
+    const answer = await move(endpointId, x, { sets, removes: [], clauses }, 'before');
+    if (answer.kind === 'unsure') return answer;
+    return answer.kind === 'moved' && answer.lane !== undefined ? { kind: 'noted', before: answer.lane } : { kind: 'noLane' };
+  };
+
+  const moveWakeUp: Holding['moveWakeUp'] = async (endpointId, fromEpochMs, toEpochMs) => {
+    const x = new Expressions();
+    const wakeAt = x.name('wakeAt');
+    return plain(await move(endpointId, x, { sets: [`${wakeAt} = ${x.value(toEpochMs)}`], removes: [], clauses: [`${wakeAt} = ${x.value(fromEpochMs)}`] }));
+  };
+
+  const beginDrain: Holding['beginDrain'] = async (endpointId, { leaseId, expiresEpochMs }, nowEpochMs) => {
+    const x = new Expressions();
+    const drain = x.name('drain');
+    const change: Change = {
+      sets: [`${drain} = ${x.value([leaseId, expiresEpochMs])}`, `${x.name('wakeAt')} = ${x.value(expiresEpochMs)}`],
+      removes: [],
+      clauses: [`attribute_exists(${x.name('holding')})`, `(attribute_not_exists(${drain}) OR ${drain}[1] <= ${x.value(nowEpochMs)})`],
+    };
+    const answer = await move(endpointId, x, change, 'after');
+    if (answer.kind === 'unsure') return answer;
+    // Refused by its own run: the SDK has repeated the write.
+    return { kind: answer.kind === 'moved' || answer.lane?.drain?.leaseId === leaseId ? 'begun' : 'refused', lane: answer.lane };
+  };
+
+  const endDrain: Holding['endDrain'] = async (endpointId, { leaseId, seq, taken, wakeAtEpochMs }) => {
+    const x = new Expressions();
+    const [drain, held, wakeAt] = [x.name('drain'), x.name('held'), x.name('wakeAt')];
+    const clauses = [`${drain}[0] = ${x.value(leaseId)}`, `${x.name('holdSeq')} = ${x.value(seq)}`];
+    const change: Change = wakeAtEpochMs === undefined
+      // `holdSeq` stays: it must never come twice.
+      ? { sets: [], removes: [x.name('holding'), x.name('heldAt'), held, wakeAt, drain], clauses }
+      : { sets: [`${wakeAt} = ${x.value(wakeAtEpochMs)}`, `${held} = ${held} - ${x.value(taken)}`], removes: [drain], clauses };
+    const answer = await move(endpointId, x, change);
+    // Its own run is over: the SDK has repeated the write.
+    const isOwnRepeat = answer.kind === 'lost' && answer.lane !== undefined && answer.lane.drain === undefined && answer.lane.holdSeq === seq
+      && answer.lane.holding?.wakeAtEpochMs === wakeAtEpochMs;
+    return isOwnRepeat ? { kind: 'moved' } : plain(answer);
+  };
+
+  const movePace: Holding['movePace'] = async (endpointId, from, to) => {
+    const x = new Expressions();
+    const isStill = paceIs(x, from);
+    const set = paceSet(x, to);
+    return plain(await move(endpointId, x, { ...set, clauses: isStill }));
+  };
+
+  return { hold, moveWakeUp, beginDrain, endDrain, movePace };
+}
+
+function paceIs(x: Expressions, pace: Pace | undefined): string[] {
+  const [recent, slow] = [x.name('pace'), x.name('slow')];
+  if (pace === undefined) return [`attribute_not_exists(${recent})`, `attribute_exists(${x.name('cfg')})`];
+  return [`${recent} = ${x.value(pace.recent)}`, pace.isSlow ? `attribute_exists(${slow})` : `attribute_not_exists(${slow})`];
+}
+
+function paceSet(x: Expressions, pace: Pace | undefined): Omit<Change, 'clauses'> {
+  const [recent, slow] = [x.name('pace'), x.name('slow')];
+  if (pace === undefined) return { sets: [], removes: [recent, slow] };
+  const sets = [`${recent} = ${x.value(pace.recent)}`];
+  return pace.isSlow ? { sets: [...sets, `${slow} = ${x.value(true)}`], removes: [] } : { sets, removes: [slow] };
+}
+
+function plain(answer: Moved): MoveAnswer {
+  return answer.kind === 'moved' ? { kind: 'moved' } : answer;
+}

@@ -1,0 +1,32 @@
+import { createDynamoDb, createSqs } from '../shared/adapters/aws-clients.ts';
+import { createHoldingIndex } from '../shared/adapters/dynamodb-holding-index.ts';
+import { createDynamoDbLanes } from '../shared/adapters/dynamodb-lanes.ts';
+import { createPowertoolsTelemetry } from '../shared/adapters/powertools-telemetry.ts';
+import { sendWakeUp } from '../shared/adapters/wake-ups.ts';
+import { env } from '../shared/limits/names.ts';
+import { awsCalls } from '../shared/limits/numbers.ts';
+import type { SweepDeps } from './sweep.ts';
+
+export type RunningDeps = SweepDeps & { readonly telemetry: ReturnType<typeof createPowertoolsTelemetry> };
+
+/** Builds the real dependencies from the environment. Throws at init, naming the variable, where one is missing. */
+export function createDeps(environment: NodeJS.ProcessEnv = process.env): RunningDeps {
+  const required = (name: string): string => {
+    const value = environment[name];
+    if (value === undefined || value === '') throw new Error(`environment variable ${name} is missing`);
+    return value;
+  };
+  const tables = { endpoints: required(env.endpointsTable), deliveries: required(env.deliveriesTable) };
+  const drainQueueUrl = required(env.drainQueueUrl);
+  const db = createDynamoDb(awsCalls);
+  const sqs = createSqs(awsCalls);
+  const telemetry = createPowertoolsTelemetry('sweep');
+  telemetry.started({ tables, drainQueueUrl, awsCalls });
+  return {
+    clock: { nowEpochMs: () => Date.now(), monotonicMs: () => performance.now() },
+    telemetry,
+    lanes: createDynamoDbLanes(db, tables),
+    holding: createHoldingIndex(db, tables),
+    wake: (endpointId) => sendWakeUp(sqs, drainQueueUrl, endpointId),
+  };
+}
