@@ -48,7 +48,8 @@ function parsedOrFault(deps: DeliverDeps, received: ReceivedMessage): Parsed | u
   }
 }
 
-function copyOf(received: ReceivedMessage, message: Message): Copy {
+/** A received copy of a well-formed message. */
+export function copyOf(received: ReceivedMessage, message: Message): Copy {
   const { endpointId, claimKey, payloadHash } = message;
   return { received, message, claimKey, recordKey: recordKeyOf(endpointId, claimKey), shortHash: shortHash(payloadHash) };
 }

@@ -113,7 +113,9 @@ export async function sendWaves(deps: DeliverDeps, endpointId: string, copies: r
     endpoint = admission.endpoint;
     if (admission.kind === 'unavailable') continue;
     [wave] = await Promise.all([deliverGranted(deps, admission, invocation), waitForOthers(deps, admission, invocation, exits)]);
-    left = [...(wave?.untried ?? []), ...admission.refused.filter((r) => r.notBeforeEpochMs === undefined).map((r) => r.copy), ...beyond];
+    const open = new Set([...(wave?.untried ?? []), ...admission.refused.filter((r) => r.notBeforeEpochMs === undefined).map((r) => r.copy), ...beyond]);
+    // In the order in which they came: the drain's is that of their due times.
+    left = left.filter((copy) => open.has(copy));
     nextAtEpochMs = wave === undefined ? nextAtEpochMs : wave.nextAtEpochMs;
     holding = wave === undefined ? admission.seen?.holding : wave.holding;
     stop = stopAfter(deps, admission, wave);
@@ -202,7 +204,6 @@ async function deliverGranted(
     successes: results.filter((s) => s.verdict === 'success').length,
     failures: results.filter((s) => s.verdict === 'failure').length,
   };
-  if (rate.refused() > 0) deps.telemetry.event('rate-reached', { endpointId: give.endpointId, copies: rate.refused() });
   const atRateUntilEpochMs = rate.refused() > 0 ? rate.moreFromEpochMs() : undefined;
   const untried = [...settled].filter(([, s]) => s.isUntried).map(([copy]) => copy);
   for (const copy of untried) settled.delete(copy);

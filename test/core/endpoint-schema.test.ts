@@ -15,7 +15,7 @@ describe('endpointSchema', () => {
   it('needs only id and url, and fills in the documented defaults', () => {
     expect(endpointSchema.parse(minimal)).toEqual({
       ...minimal,
-      tenantId: null, status: 'enabled', policy: 'default', body: 'raw', contentType: 'application/json', headers: {},
+      tenantId: null, status: 'enabled', pauses: [], policy: 'default', body: 'raw', contentType: 'application/json', headers: {},
       signing: [{ scheme: 'standard' }], maxInFlight: 8, maxPerSecond: null,
       budgetsMs: { connection: 2_000, setup: 3_000, write: 5_000, read: 10_000, total: 15_000 },
       adaptiveRead: null,
@@ -51,7 +51,7 @@ describe('endpointSchema', () => {
     ['an id with a dot', { endpointId: 'a.b' }, 'endpointId: must match'],
     ['an unknown key', { retries: 3 }, 'retries: unknown key (got 3)'],
     ['an unknown nested key', { retry: { max: 3 } }, 'retry.max: unknown key (got 3)'],
-    ['paused', { status: 'paused' }, 'status: must be "enabled" or "disabled"'],
+    ['a status that there is not', { status: 'off' }, 'status: must be "enabled", "paused"'],
     ['a named policy', { policy: 'gold' }, 'policy: only "default" is supported'],
     ['no signature', { signing: [] }, 'signing: '],
     ['a rate of nothing', { maxPerSecond: 0 }, 'maxPerSecond: '],

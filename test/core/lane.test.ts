@@ -35,6 +35,8 @@ describe('readRefusal', () => {
     const lane = laneOf({ avail: 1, leases: new Map([['other', live]]), claims: new Map([['a', claim('other')], ['b', claim('vanished')]]) });
     expect(readRefusal(lane, asked, now)).toEqual({
       kind: 'partly',
+      open: undefined,
+      isSlow: false,
       free: [want('c')],
       room: 1,
       live: [{ wanted: want('a'), endsEpochMs: now + 1 }],

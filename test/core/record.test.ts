@@ -6,11 +6,12 @@ import { renewed } from '../../lambdas/shared/core/decide.ts';
 import { assertTransition, stateName, transitions, type DeliveryRecord, type StateName } from '../../lambdas/shared/core/record.ts';
 import { deadOf, deliveredOf, t0EpochMs, waitingOf } from '../support/builders.ts';
 
-const states: readonly StateName[] = ['absent', 'waiting', 'delivered', 'burying', 'buried'];
-const written = ['waiting', 'delivered', 'burying', 'buried'] as const;
+const states: readonly StateName[] = ['absent', 'waiting', 'held', 'delivered', 'burying', 'buried'];
+const written = ['waiting', 'held', 'delivered', 'burying', 'buried'] as const;
 
 function recordIn(state: (typeof written)[number], generation: number, attempt: number): DeliveryRecord {
   if (state === 'waiting') return waitingOf({ generation, attempt });
+  if (state === 'held') return waitingOf({ generation, attempt, home: 'held' });
   return state === 'delivered' ? deliveredOf({ generation, attempt }) : deadOf(state, { generation, attempt });
 }
 
@@ -27,6 +28,7 @@ function isLegal(from: DeliveryRecord | undefined, to: DeliveryRecord): boolean 
 /** Copied from the design, not from the code: what may follow what, and whether it starts a generation. */
 const designed = [
   'absent waiting same', 'absent delivered same', 'absent burying same', 'waiting waiting same', 'waiting delivered same', 'waiting burying same',
+  'absent held same', 'waiting held same', 'held held same', 'held delivered same', 'held burying same',
   'burying buried same', 'delivered waiting next', 'delivered burying next', 'buried waiting next', 'buried burying next',
 ];
 

@@ -1,6 +1,6 @@
 /** The flow and the circuit breaker: what opens it, what waits, who is the canary, and what a canary's end means (R7, C3, C4). */
 import { beforeEach, describe, expect, it } from 'vitest';
-import type { Breaker, Cause } from '../../lambdas/shared/core/breaker.ts';
+import type { Breaker, Cause, OpenBreaker } from '../../lambdas/shared/core/breaker.ts';
 import { breaker as defaults } from '../../lambdas/shared/limits/numbers.ts';
 import type { Lanes } from '../../lambdas/shared/ports/index.ts';
 import { bodyOf, closedBreaker, deliveredOf, endpointOf, openBreaker, receivedOf, timed } from '../support/builders.ts';
@@ -31,7 +31,7 @@ async function trip(): Promise<void> {
 async function probe(outcome: HttpOutcome, ...batch: string[]): Promise<Breaker | undefined> {
   h.clock.advance(openMs);
   h.http.script = () => outcome;
-  await h.run(batchOf(...batch));
+  await h.serve(batchOf(...batch));
   return (await h.lane()).breaker;
 }
 
@@ -66,7 +66,8 @@ describe('an endpoint that fails', () => {
   it('is left alone within a batch too: the wave that finds it out is the last', async () => {
     h = await Harness.create({ maxInFlight: 5 });
     h.http.script = () => unsent;
-    expect(await h.run(batchOf(...events(10)))).toHaveLength(10);
+    // Those that were tried come back for their next attempt; the others are held.
+    expect(await h.run(batchOf(...events(10)))).toEqual(events(5));
     expect(h.http.requests).toHaveLength(5);
     expect((await h.lane()).breaker).toMatchObject({ state: 'open' });
   });
@@ -74,14 +75,15 @@ describe('an endpoint that fails', () => {
   it('is left alone where it answers, but later than its own ceiling (L5)', async () => {
     h = await Harness.create({ breaker: { slowP95Ms: 3_000 } });
     h.http.script = () => ({ ...answered(200), ...timed(3_001), phasesMs: { headers: 3_001 } });
-    for (const eventId of events(20)) await h.run(batchOf(eventId));
+    // The drain sends what is left of them once they are slow.
+    for (const eventId of events(20)) await h.serve(batchOf(eventId));
     expect((await h.lane()).breaker).toEqual(openBreaker({ cause: 'slow', untilEpochMs: h.clock.nowEpochMs() + 600_000 }));
     h.clock.advance(600_000);
-    await h.run(batchOf('slow-again'));
+    await h.serve(batchOf('slow-again'));
     expect((await h.lane()).breaker).toMatchObject({ state: 'open', round: 2, cause: 'slow', trips: 1, untilEpochMs: h.clock.nowEpochMs() + 600_000 });
     h.clock.advance(600_000);
     h.http.script = () => answered(200);
-    await h.run(batchOf('quick'));
+    await h.serve(batchOf('quick'));
     expect((await h.lane()).breaker).toMatchObject({ state: 'closed', round: 3 });
   });
 
@@ -96,39 +98,31 @@ describe('an endpoint that fails', () => {
 describe('while it is open', () => {
   beforeEach(trip);
 
-  it('what comes waits for its end, spread, without an attempt and without a failure', async () => {
-    const batch = batchOf(...events(10));
-    expect(await h.run(batch)).toHaveLength(10);
-    expect([h.http.requests.length, h.record({ eventId: 'e0' })]).toEqual([0, undefined]);
-    // Chance is a half here: the time, and half of what it is spread over.
-    expect(new Set(batch.map((received) => h.queues.delayOf(received)))).toEqual(new Set([defaults.openS + 3]));
+  it('what comes is held until its end, without an attempt and without a failure (R8)', async () => {
+    const { untilEpochMs } = (await h.lane()).breaker as OpenBreaker;
+    expect(await h.run(batchOf(...events(10)))).toEqual([]);
+    expect([h.http.requests.length, h.store.held().map(({ eventId }) => eventId)]).toEqual([0, events(10)]);
+    expect([...h.store.bodies.values()]).toEqual(events(10).map((eventId) => bodyOf({ eventId })));
     expect(said('breaker-open')).toEqual([{ endpointId: 'acme', copies: 10 }]);
     expect(said('shed')).toEqual([]);
-    expect(await h.lane()).toMatchObject({ avail: 8, failures: 5 });
+    expect(await h.lane()).toMatchObject({ avail: 8, failures: 5, holding: { wakeAtEpochMs: untilEpochMs, count: 10 } });
+    // One order for all of them, for when it may be tried.
+    await h.run(batchOf('later'));
+    expect(h.wakeUps.orders).toEqual([{ endpointId: 'acme', atEpochMs: untilEpochMs }]);
   });
 
-  it('what comes early in a long time is spread over a tenth of it', async () => {
-    const { breaker } = await h.lane();
-    await h.store.lanes.moveBreaker('acme', breaker, openBreaker({ round: 1, trips: 9, untilEpochMs: h.clock.nowEpochMs() + 800_000 }));
-    expect((await h.runOne(bodyOf({ eventId: 'a' }))).delayS).toBe(840);
-  });
-
-  it('what comes twice in a batch waits as long', async () => {
+  it('what comes twice in a batch is held once, and comes back', async () => {
     const batch = [...batchOf('twice'), receivedOf(bodyOf({ eventId: 'twice' }), { messageId: 'again' })];
-    await h.run(batch);
-    expect(batch.map((received) => h.queues.delayOf(received))).toEqual([33, 33]);
+    expect(await h.run(batch)).toEqual(['again']);
+    expect(await h.run(batch.slice(1))).toEqual([]);
+    expect(await h.lane()).toMatchObject({ holding: { count: 1 } });
   });
 
   it('what comes does not wait for an end that no clock could have set', async () => {
     const { breaker } = await h.lane();
-    const canary = { leaseId: 'l1', expiresEpochMs: h.clock.nowEpochMs() + 30_000 };
-    await h.store.lanes.moveBreaker('acme', breaker, openBreaker({ untilEpochMs: h.clock.nowEpochMs() + 86_400_000, canary }));
-    expect((await h.runOne(bodyOf({ eventId: 'a' }))).delayS).toBeLessThanOrEqual(5);
-  });
-
-  it('a message that has waited often waits longer: the queue counts receives', async () => {
-    const one = await h.runOne(bodyOf({ eventId: 'old' }), { receiveCount: 12 });
-    expect(one.delayS).toBeGreaterThanOrEqual(1_800);
+    await h.store.lanes.moveBreaker('acme', breaker, openBreaker({ untilEpochMs: h.clock.nowEpochMs() + 86_400_000 }));
+    await h.run(batchOf('a'));
+    expect(h.wakeUps.orders).toEqual([{ endpointId: 'acme', atEpochMs: h.clock.nowEpochMs() }]);
   });
 
   it('what is past its age is given up all the same', async () => {
@@ -148,7 +142,7 @@ describe('while it is open', () => {
   it('a late report of what was sent before changes nothing', async () => {
     const { breaker } = await h.lane();
     // Admitted before it opened, ended after.
-    const late: Lanes['admit'] = () => Promise.resolve({ kind: 'granted', avail: 7, breaker: undefined, nextAtEpochMs: undefined });
+    const late: Lanes['admit'] = () => Promise.resolve({ kind: 'granted', avail: 7, breaker: undefined, nextAtEpochMs: undefined, pace: undefined, holding: undefined });
     for (const outcome of [answered(200), unsent]) {
       h.http.script = () => outcome;
       await h.run(batchOf(`late-${outcome.kind}`), h.lanesBut({ admit: late }));
@@ -180,16 +174,18 @@ describe('when its time has come', () => {
     expect(await probe(outcome, ...events(6))).toEqual(openBreaker({ round: 2, cause, trips, untilEpochMs: h.clock.nowEpochMs() + trips * openMs }));
     expect(h.http.sent).toEqual(['e0']);
     expect(await h.lane()).toMatchObject({ avail: 8, leases: new Map(), claims: new Map() });
-    // Until it has come again, not as after a shed.
-    const last = receivedOf('', { messageId: 'e5' });
-    expect(h.queues.delayOf(last)).toBeGreaterThanOrEqual((trips * openMs) / 1_000);
-    expect([said('shed'), said('breaker-open').length]).toEqual([[], 1]);
+  });
+
+  it('live traffic leaves it to the drain', async () => {
+    h.clock.advance(openMs);
+    expect(await h.run(batchOf('a'))).toEqual([]);
+    expect([h.http.sent, h.record({ eventId: 'a' }), (await h.lane()).breaker]).toMatchObject([[], { home: 'held' }, { canary: undefined }]);
   });
 
   it('a canary whose verdict cannot be written counts all the same', async () => {
     h.clock.advance(openMs);
     h.http.script = () => answered(503);
-    await h.run(batchOf('a'), h.recordsBut({ write: () => Promise.reject(new Error('a bug')) }));
+    await h.serve(batchOf('a'), h.recordsBut({ write: () => Promise.reject(new Error('a bug')) }));
     expect([h.http.sent, (await h.lane()).breaker]).toMatchObject([['a'], { state: 'open', trips: 2 }]);
   });
 
@@ -199,7 +195,7 @@ describe('when its time has come', () => {
       const answer = await h.store.lanes.admit(ask);
       return answer.kind === 'granted' ? h.store.lanes.admit(ask) : answer;
     };
-    await h.run(batchOf('a'), h.lanesBut({ admit: repeated }));
+    await h.serve(batchOf('a'), h.lanesBut({ admit: repeated }));
     expect([h.http.sent, (await h.lane()).breaker?.state]).toEqual([['a'], 'closed']);
   });
 
@@ -213,14 +209,14 @@ describe('when its time has come', () => {
     for (let i = 0; i < 8; i++) {
       h.clock.advance(defaults.maxOpenS * 1_000);
       h.http.script = () => unsent;
-      await h.run(batchOf(`again${i}`));
+      await h.serve(batchOf(`again${i}`));
       const { breaker } = await h.lane();
       waits.push(breaker?.state === 'open' ? breaker.untilEpochMs - h.clock.nowEpochMs() : 0);
     }
     expect(waits).toEqual([60, 120, 240, 480, 900, 900, 900, 900].map((s) => s * 1_000));
     h.clock.advance(defaults.maxOpenS * 1_000);
     h.http.script = () => answered(200);
-    await h.run(batchOf('well'));
+    await h.serve(batchOf('well'));
     await trip();
     expect((await h.lane()).breaker).toMatchObject({ state: 'open', trips: 1 });
   });
@@ -231,7 +227,7 @@ describe('when its time has come', () => {
   ])('a canary that %s makes room for another', async (_what, outcome) => {
     expect(await probe(outcome, 'a')).toEqual(openBreaker({ cause: 'unreachable', untilEpochMs: h.clock.nowEpochMs() }));
     h.http.script = () => answered(200);
-    await h.run(batchOf('b'));
+    await h.serve(batchOf('b'));
     expect((await h.lane()).breaker).toMatchObject({ state: 'closed' });
   });
 
@@ -247,9 +243,9 @@ describe('when its time has come', () => {
     await h.store.lanes.moveBreaker('acme', breaker, closedBreaker({ round: 2 }));
     await h.claimElsewhere({ eventId: 'a' });
     await h.store.lanes.moveBreaker('acme', (await h.lane()).breaker, openBreaker({ round: 3, untilEpochMs: h.clock.nowEpochMs() }));
-    await h.run(batchOf('a'));
+    await h.serve(batchOf('a'));
     expect([h.http.sent, (await h.lane()).breaker]).toMatchObject([[], { state: 'open', round: 3, canary: undefined }]);
-    await h.run(batchOf('a', 'b'));
+    await h.serve(batchOf('a', 'b'));
     expect(h.http.sent).toEqual(['b']);
   });
 
@@ -262,13 +258,13 @@ describe('when its time has come', () => {
   it('a canary whose process dies is replaced when its lease has expired', async () => {
     h.clock.advance(openMs);
     h.http.script = () => new Promise(() => undefined);
-    void h.run(batchOf('a'));
+    void h.serve(batchOf('a'));
     await expect.poll(() => h.http.sent).toEqual(['a']);
     h.http.script = () => answered(200);
-    await h.run(batchOf('b'));
+    await h.serve(batchOf('b'));
     expect(h.http.sent).toEqual(['a']);
     h.clock.advance(60_000);
-    await h.run(batchOf('b'));
+    await h.serve(batchOf('b'));
     expect([h.http.sent, (await h.lane()).breaker?.state]).toEqual([['a', 'b'], 'closed']);
   });
 
@@ -278,7 +274,7 @@ describe('when its time has come', () => {
       const answer = await h.store.lanes.admit(ask);
       return ask.canaryOf === undefined ? answer : { kind: 'unsure' };
     };
-    await h.run(batchOf('a'), h.lanesBut({ admit: unsure }));
+    await h.serve(batchOf('a'), h.lanesBut({ admit: unsure }));
     expect(h.http.requests).toEqual([]);
     expect(await h.lane()).toMatchObject({ avail: 8, breaker: { state: 'open', round: 1, canary: undefined } });
   });
@@ -287,8 +283,10 @@ describe('when its time has come', () => {
     h.clock.advance(openMs);
     const gate = Promise.withResolvers<HttpOutcome>();
     h.http.script = () => gate.promise;
-    const runs = Array.from({ length: 50 }, (_, i) => h.run(batchOf(`w${i}`)));
-    await expect.poll(() => said('breaker-open').length).toBe(49);
+    const runs = Array.from({ length: 50 }, (_, i) => h.serve(batchOf(`w${i}`)));
+    let refused = 0;
+    for (const run of runs) void run.then(({ stop }) => void (refused += stop.kind === 'open' ? 1 : 0));
+    await expect.poll(() => refused).toBe(49);
     expect(h.http.requests).toHaveLength(1);
     gate.resolve(answered(200));
     await Promise.all(runs);

@@ -229,7 +229,7 @@ describe('a change of configuration in mid-flight', () => {
       return endpoint;
     };
     await h.store.put(endpointOf({}, 'V2'));
-    expect(await h.runOne(bodyOf(), {}, { endpoints: { get: (id) => h.deps.endpoints.get(id), refresh } })).toMatchObject({ exit: 'retain', delayS: 3 });
+    expect(await h.runOne(bodyOf(), {}, { endpoints: { get: (id) => h.deps.endpoints.get(id), refresh } })).toMatchObject({ exit: 'retain', delayS: 2 });
     expect(h.http.sent).toEqual([]);
   });
 

@@ -48,8 +48,8 @@ describe('the handler', () => {
     current.deps = h.deps;
     await h.claimElsewhere({ eventId: 'x' });
     await invoke([recordOf(bodyOf())]);
-    // The middle of what the sixth receive waits.
-    expect(h.queues.delays).toMatchObject([{ seconds: 180 }]);
+    // A full lane: past the second receive it is held.
+    expect([h.queues.delays, h.record()]).toMatchObject([[], { home: 'held', firstEpochMs: t0EpochMs }]);
     await invoke([recordOf('{')]);
     expect(h.store.record(syntheticKeyOf(undefined, 'malformed', '{'))).toMatchObject({ firstEpochMs: t0EpochMs });
   });

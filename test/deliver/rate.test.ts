@@ -21,6 +21,15 @@ describe('an endpoint with a rate', () => {
     expect(h.telemetry.count('shed')).toBe(0);
   });
 
+  it('has what is over held at the third time, until there is room', async () => {
+    const h = await Harness.create({ maxPerSecond: 1 });
+    const [first, second] = batchOf(h, 'a', 'b');
+    if (first === undefined || second === undefined) throw new Error('two messages');
+    expect(await h.run([first, { ...second, receiveCount: 3 }])).toEqual([]);
+    expect([h.http.sent, h.record({ eventId: 'b' })]).toMatchObject([['a'], { home: 'held', attempt: 0 }]);
+    expect(h.wakeUps.orders).toEqual([{ endpointId: 'acme', atEpochMs: h.clock.nowEpochMs() + 1_000 }]);
+  });
+
   it('gets all of it in time, evenly', async () => {
     const h = await Harness.create({ maxPerSecond: 3 });
     for (let i = 0; i < 30; i++) {

@@ -52,7 +52,7 @@ describe('an expired claim', () => {
 
   it('that another was quicker to reap puts the message back', async () => {
     await h.claimElsewhere({}, expired);
-    expect(await h.runOne(bodyOf(), {}, h.lanesBut({ reapClaim: () => Promise.resolve('lost') }))).toMatchObject({ exit: 'retain', delayS: 3 });
+    expect(await h.runOne(bodyOf(), {}, h.lanesBut({ reapClaim: () => Promise.resolve('lost') }))).toMatchObject({ exit: 'retain', delayS: 2 });
     expect(h.http.sent).toEqual([]);
   });
 

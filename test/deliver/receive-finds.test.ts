@@ -204,7 +204,7 @@ describe('a receive finds', () => {
   it('a full lane: it puts the message back for a while, and counts nothing', async () => {
     h = await Harness.create({ maxInFlight: 1 });
     await h.claimElsewhere({ eventId: 'other' });
-    expect(await h.runOne(bodyOf())).toMatchObject({ exit: 'retain', delayS: 3 });
+    expect(await h.runOne(bodyOf())).toMatchObject({ exit: 'retain', delayS: 2 });
     expect([h.http.sent, h.record()]).toEqual([[], undefined]);
     expect(await h.lane()).toMatchObject({ failures: 0 });
   });

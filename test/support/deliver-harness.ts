@@ -1,10 +1,12 @@
 /** Runs the deliver flow on fakes, batch by batch. */
-import { deliverBatch } from '../../lambdas/deliver/deliver-batch.ts';
+import { copyOf, deliverBatch } from '../../lambdas/deliver/deliver-batch.ts';
 import { createEndpointCache } from '../../lambdas/deliver/endpoint-cache.ts';
 import { createInFlightGuard } from '../../lambdas/deliver/in-flight-guard.ts';
 import type { DeliverDeps, Invocation } from '../../lambdas/deliver/types.ts';
 import type { Lane } from '../../lambdas/shared/core/lane.ts';
+import { parseMessage } from '../../lambdas/shared/core/parse.ts';
 import type { DeliveryRecord } from '../../lambdas/shared/core/record.ts';
+import { sendWaves, type Pacing, type Waves } from '../../lambdas/deliver/waves.ts';
 import { drainBatch } from '../../lambdas/drain/drain-batch.ts';
 import type { DrainDeps } from '../../lambdas/drain/types.ts';
 import { deliver, drain, lease } from '../../lambdas/shared/limits/numbers.ts';
@@ -73,6 +75,17 @@ export class Harness {
       limits: drain,
       ...deps,
     };
+  }
+
+  /** What the drain does with these messages, as if it had found them held: one wave after the other, while something may go. */
+  async serve(batch: readonly ReceivedMessage[], deps: Partial<DrainDeps> = {}): Promise<Waves> {
+    const copies = batch.map((received) => {
+      const parsed = parseMessage(received.body);
+      if (!parsed.ok) throw new Error(parsed.detail);
+      return copyOf(received, parsed.message);
+    });
+    const pacing: Pacing = { nextAtEpochMs: undefined, goesOn: () => true, more: () => Promise.resolve([]), wait: () => Promise.resolve(false), settled: () => undefined };
+    return sendWaves(this.drainDeps(deps), copies[0]?.message.endpointId ?? '', copies, pacing, this.invocation());
   }
 
   /** One run of the drain for an endpoint. */
