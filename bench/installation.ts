@@ -31,6 +31,8 @@ export interface Installation {
   readonly consumer: Consumer;
   /** Sends under `callers.producer`. */
   readonly producer: SQSClient;
+  /** Whose calls belong to no event: who sets up and watches, and the sweep, which runs each minute whether or not anything is sent. */
+  readonly bystanders: ReadonlySet<string>;
   /** These three call under `callers.operator`. */
   readonly operator: { readonly sqs: SQSClient; readonly db: DynamoDBClient; readonly lanes: Lanes };
   /** Output of the stack, by its name in limits/names.ts. @throws Error if the stack has none of this name. */
@@ -76,6 +78,7 @@ async function run<T>(stateDir: string, options: InstallationOptions, work: (ins
       calls: embedded.wire.calls,
       consumer,
       producer,
+      bystanders: new Set([callers.operator, callers.deployment, ...embedded.stack.roles.map(({ name }) => name).filter((name) => name.includes('Sweep'))]),
       operator: { sqs, db, lanes: createDynamoDbLanes(db, tables) },
       output,
       register: registration(db, tables.endpoints, consumer),

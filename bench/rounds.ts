@@ -52,13 +52,13 @@ export async function measure(installation: Installation, shape: Shape, progress
 
 /** Sends an event to each endpoint, waits until the queue has forgotten them all, and meters every call of that time. */
 async function deliver(installation: Installation, endpoints: readonly string[]): Promise<{ metered: Metered; deliveries: readonly number[] }> {
-  const { calls, consumer } = installation;
+  const { calls, consumer, bystanders } = installation;
   const events = endpoints.map((endpointId) => ({ endpointId, eventId: `evt_${ulid(Date.now(), randomBytes(10))}` }));
   const since = calls.last;
   await send(installation, events);
   await untilQuiet(installation);
   return {
-    metered: meter(calls.since(since), { producer: callers.producer, bystanders: new Set([callers.operator, callers.deployment]) }),
+    metered: meter(calls.since(since), { producer: callers.producer, bystanders }),
     deliveries: events.map(({ eventId }) => consumer.seen.get(eventId) ?? 0),
   };
 }

@@ -49,7 +49,7 @@ export class Queues extends Construct {
       ...common,
       retentionPeriod: Duration.seconds(stage.drainQueue.retentionS),
       maxMessageSizeBytes: drainQueue.maxBytes,
-      visibilityTimeout: Duration.seconds(drainQueue.visibilityTimeoutS),
+      visibilityTimeout: Duration.seconds(stage.drainQueue.visibilityTimeoutS),
     });
   }
 }

@@ -13,7 +13,7 @@ export interface SluiceStackProps extends StackProps {
 export class SluiceStack extends Stack {
   constructor(scope: Construct, id: string, { stage, ...props }: SluiceStackProps) {
     super(scope, id, { terminationProtection: stage.name !== 'local', ...props });
-    const { queues, tables, deliver } = new WebhookDelivery(this, 'Webhooks', { stage });
+    const { queues, tables, deliver, drain, sweep } = new WebhookDelivery(this, 'Webhooks', { stage });
     const values: Record<keyof typeof outputs, string> = {
       deliveryQueueUrl: queues.delivery.queueUrl,
       deadLetterQueueUrl: queues.deadLetter.queueUrl,
@@ -21,8 +21,13 @@ export class SluiceStack extends Stack {
       drainQueueUrl: queues.drain.queueUrl,
       endpointsTable: tables.endpoints.tableName,
       deliveriesTable: tables.deliveries.tableName,
+      payloadsTable: tables.payloads.tableName,
       deliverFunction: deliver.function.functionName,
-      deliverLimits: JSON.stringify(functionLimitsOf(stage)),
+      drainFunction: drain.function.functionName,
+      sweepFunction: sweep.function.functionName,
+      deliverSource: deliver.source.eventSourceMappingId,
+      drainSource: drain.source.eventSourceMappingId,
+      deliverLimits: JSON.stringify(functionLimitsOf(stage.deliver)),
       egress: JSON.stringify(stage.egress),
     };
     for (const key of Object.keys(values) as (keyof typeof values)[]) new CfnOutput(this, outputs[key], { value: values[key] });

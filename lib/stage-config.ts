@@ -4,25 +4,27 @@
  */
 import { z } from 'zod';
 import { defaultEgress } from '../lambdas/shared/limits/egress.ts';
-import { aws, budgets, deliver, faultQueue, message, queues } from '../lambdas/shared/limits/numbers.ts';
-import { checkStage, type FunctionLimits, type StageNumbers, type Violation } from '../lambdas/shared/limits/relations.ts';
+import { aws, budgets, deliver, drain, faultQueue, message, queues } from '../lambdas/shared/limits/numbers.ts';
+import { checkStage, type FunctionLimits, type SenderNumbers, type StageNumbers, type Violation } from '../lambdas/shared/limits/relations.ts';
 
 const positive = z.number().int().positive();
 const nonNegative = z.number().int().nonnegative();
 
+const senderSchema = z
+  .strictObject({
+    timeoutS: positive,
+    memoryMb: positive,
+    batchSize: positive,
+    batchingWindowS: nonNegative,
+    maxConcurrency: positive,
+    settleMarginMs: positive,
+    admitMarginMs: positive,
+  })
+  .partial();
+
 const overridesSchema = z.strictObject({
-  deliver: z
-    .strictObject({
-      timeoutS: positive,
-      memoryMb: positive,
-      batchSize: positive,
-      batchingWindowS: nonNegative,
-      maxConcurrency: positive,
-      settleMarginMs: positive,
-      admitMarginMs: positive,
-    })
-    .partial()
-    .optional(),
+  deliver: senderSchema.optional(),
+  drain: senderSchema.optional(),
   // The budgets that the stage's endpoints are expected to use: a short timeout is accepted only together with them.
   // Each endpoint's own are checked against the timeout again when it is registered.
   budgetsMs: z
@@ -35,7 +37,7 @@ const overridesSchema = z.strictObject({
     .optional(),
   deadLetterQueue: z.strictObject({ retentionS: positive, maxMessageBytes: positive }).partial().optional(),
   faultQueue: z.strictObject({ retentionS: positive, maxMessageBytes: positive }).partial().optional(),
-  drainQueue: z.strictObject({ retentionS: positive }).partial().optional(),
+  drainQueue: z.strictObject({ visibilityTimeoutS: positive, retentionS: positive }).partial().optional(),
   egress: z
     .strictObject({ allow: z.array(z.string()), deny: z.array(z.string()), ports: z.array(z.number().int()), http: z.boolean() })
     .partial()
@@ -47,9 +49,13 @@ const nameSchema = z.string().regex(/^[a-z][a-z0-9-]{0,31}$/, 'a stage name is 1
 /** What a stage may set; each key left out takes the default of lambdas/shared/limits/numbers.ts. */
 export type StageOverrides = z.input<typeof overridesSchema>;
 
+/** A function that sends. */
+export type SenderConfig = SenderNumbers & { memoryMb: number };
+
 /** A complete stage. `name` is `aws` unless the caller says otherwise; only `local` may be destroyed with its data. */
 export interface StageConfig extends StageNumbers {
-  deliver: StageNumbers['deliver'] & { memoryMb: number };
+  deliver: SenderConfig;
+  drain: SenderConfig;
 }
 
 /** Thrown at synth; the message holds every violation, one a line. */
@@ -77,8 +83,8 @@ export function resolveStage(name = 'aws', overrides: unknown = {}): StageConfig
   return stage;
 }
 
-/** What the function and the registration of endpoints must know of it. */
-export function functionLimitsOf({ deliver: { timeoutS, settleMarginMs, admitMarginMs } }: StageConfig): FunctionLimits {
+/** What a sender must know of itself, and the registration of endpoints of the deliver function. */
+export function functionLimitsOf({ timeoutS, settleMarginMs, admitMarginMs }: SenderConfig): FunctionLimits {
   return { timeoutS, settleMarginMs, admitMarginMs };
 }
 
@@ -103,18 +109,17 @@ function merged<T extends object>(defaults: T, overrides: { [K in keyof T]?: T[K
 }
 
 function withDefaults(name: string, overrides: z.output<typeof overridesSchema>): StageConfig {
-  const { timeoutS, memoryMb, batchSize, batchingWindowS, maxConcurrency, settleMarginMs, admitMarginMs } = deliver;
-  const deliverConfig = merged<StageConfig['deliver']>(
-    { timeoutS, memoryMb, batchSize, batchingWindowS, maxConcurrency, settleMarginMs, admitMarginMs },
-    overrides.deliver,
-  );
+  const deliverConfig = merged(senderDefaults(deliver), overrides.deliver);
+  const ownDrain = senderDefaults(drain);
+  const drainConfig = merged({ ...ownDrain, timeoutS: Math.max(ownDrain.timeoutS, deliverConfig.timeoutS) }, overrides.drain);
   return {
     name,
     deliver: deliverConfig,
+    drain: drainConfig,
     budgetsMs: merged(defaultBudgetsMs, overrides.budgetsMs),
     deliveryQueue: merged<StageConfig['deliveryQueue']>(
       {
-        visibilityTimeoutS: aws.visibilityPerTimeout * deliverConfig.timeoutS + deliverConfig.batchingWindowS,
+        visibilityTimeoutS: visibilityFor(deliverConfig),
         retentionS: queues.deliveryRetentionS,
         maxReceiveCount: queues.maxReceiveCount,
         maxMessageBytes: message.maxBytes,
@@ -129,9 +134,21 @@ function withDefaults(name: string, overrides: z.output<typeof overridesSchema>)
       { retentionS: queues.faultRetentionS, maxMessageBytes: faultQueue.maxBytes },
       overrides.faultQueue,
     ),
-    drainQueue: merged<StageConfig['drainQueue']>({ retentionS: queues.drainRetentionS }, overrides.drainQueue),
+    drainQueue: merged<StageConfig['drainQueue']>(
+      { visibilityTimeoutS: visibilityFor(drainConfig), retentionS: queues.drainRetentionS },
+      overrides.drainQueue,
+    ),
     egress: merged(defaultEgress, overrides.egress),
   };
+}
+
+function senderDefaults({ timeoutS, memoryMb, batchSize, batchingWindowS, maxConcurrency, settleMarginMs, admitMarginMs }: SenderConfig): SenderConfig {
+  return { timeoutS, memoryMb, batchSize, batchingWindowS, maxConcurrency, settleMarginMs, admitMarginMs };
+}
+
+/** The least that Lambda takes of the queue that feeds a function. */
+function visibilityFor({ timeoutS, batchingWindowS }: SenderConfig): number {
+  return aws.visibilityPerTimeout * timeoutS + batchingWindowS;
 }
 
 const defaultBudgetsMs: StageConfig['budgetsMs'] = {

@@ -1,16 +1,21 @@
 import { RemovalPolicy } from 'aws-cdk-lib';
 import { AttributeType, Billing, ProjectionType, TableEncryptionV2, TableV2, type TablePropsV2 } from 'aws-cdk-lib/aws-dynamodb';
 import { Construct } from 'constructs';
-import { attentionIndex } from '../lambdas/shared/limits/names.ts';
+import { attentionIndex, holdingIndex, laneAttributes } from '../lambdas/shared/limits/names.ts';
+import { hold } from '../lambdas/shared/limits/numbers.ts';
 import type { StageConfig } from './stage-config.ts';
 
-/** Attribute of both tables that holds when an item may go, in epoch seconds. Items without it stay. */
+/** Attribute of all tables that holds when an item may go, in epoch seconds. Items without it stay. */
 const ttlAttribute = 'ttlEpochS';
 
-/** The two tables: Endpoints (small and precious: configuration and lanes) and Deliveries (one record per endpoint and event). */
+/**
+ * The three tables: Endpoints (small and precious: configuration and lanes), Deliveries (one record per endpoint and event)
+ * and Payloads (of what is held).
+ */
 export class Tables extends Construct {
   readonly endpoints: TableV2;
   readonly deliveries: TableV2;
+  readonly payloads: TableV2;
 
   constructor(scope: Construct, id: string, stage: StageConfig) {
     super(scope, id);
@@ -29,6 +34,15 @@ export class Tables extends Construct {
       ...common,
       partitionKey: { name: 'pk', type: AttributeType.STRING },
       sortKey: { name: 'sk', type: AttributeType.STRING },
+      globalSecondaryIndexes: [
+        {
+          // Sparse: a lane is in it while it holds something, so the sweep reads what is due and not the customers.
+          indexName: holdingIndex,
+          partitionKey: { name: laneAttributes.holding, type: AttributeType.STRING },
+          sortKey: { name: laneAttributes.wakeAt, type: AttributeType.NUMBER },
+          projectionType: ProjectionType.KEYS_ONLY,
+        },
+      ],
     });
 
     this.deliveries = new TableV2(this, 'Deliveries', {
@@ -44,5 +58,16 @@ export class Tables extends Construct {
         },
       ],
     });
+
+    this.payloads = new TableV2(this, 'Payloads', {
+      ...common,
+      billing: Billing.onDemand({ maxReadRequestUnits: hold.maxReadUnits, maxWriteRequestUnits: hold.maxWriteUnits }),
+      partitionKey: { name: 'pk', type: AttributeType.STRING },
+    });
   }
+}
+
+/** For a statement: permissions on a table do not reach its indexes. */
+export function indexArn(table: TableV2, index: string): string {
+  return `${table.tableArn}/index/${index}`;
 }

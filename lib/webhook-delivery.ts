@@ -1,8 +1,11 @@
 import { Construct } from 'constructs';
 import { DeliverFunction } from './deliver-function.ts';
+import { DrainFunction } from './drain-function.ts';
 import { Queues } from './queues.ts';
 import { assertStage, resolveStage, type StageConfig } from './stage-config.ts';
+import { SweepFunction } from './sweep-function.ts';
 import { Tables } from './tables.ts';
+import { WakeUps } from './wake-ups.ts';
 
 /** Properties of WebhookDelivery. */
 export interface WebhookDeliveryProps {
@@ -18,7 +21,10 @@ export class WebhookDelivery extends Construct {
   readonly stage: StageConfig;
   readonly queues: Queues;
   readonly tables: Tables;
+  readonly wakeUps: WakeUps;
   readonly deliver: DeliverFunction;
+  readonly drain: DrainFunction;
+  readonly sweep: SweepFunction;
 
   constructor(scope: Construct, id: string, props: WebhookDeliveryProps = {}) {
     super(scope, id);
@@ -27,6 +33,10 @@ export class WebhookDelivery extends Construct {
     this.stage = stage;
     this.queues = new Queues(this, 'Queues', stage);
     this.tables = new Tables(this, 'Tables', stage);
-    this.deliver = new DeliverFunction(this, 'Deliver', { stage, queues: this.queues, tables: this.tables });
+    this.wakeUps = new WakeUps(this, 'WakeUps', this.queues.drain);
+    const { queues, tables, wakeUps } = this;
+    this.deliver = new DeliverFunction(this, 'Deliver', { stage, queues, tables, wakeUps });
+    this.drain = new DrainFunction(this, 'Drain', { stage, queues, tables, wakeUps });
+    this.sweep = new SweepFunction(this, 'Sweep', { stage, queues, tables });
   }
 }

@@ -53,13 +53,16 @@ export function sqsAccess(operation: string, input: JsonObject): Access[] {
 
 const scheduleVerbs: Record<string, string> = { POST: 'Create', GET: 'Get', PUT: 'Update', DELETE: 'Delete' };
 
-/** Operation and access of a Scheduler request; undefined for any other path. */
-export function schedulerAccess(method: string, url: URL, input: JsonObject): { operation: string; access: Access } | undefined {
+/** Operation and accesses of a Scheduler request; undefined for any other path. */
+export function schedulerAccess(method: string, url: URL, input: JsonObject): { operation: string; accesses: Access[] } | undefined {
   const [, kind, name] = url.pathname.split('/').map(decodeURIComponent);
   if (kind !== 'schedules' && kind !== 'schedule-groups') return undefined;
-  if (!name) return { operation: 'ListSchedules', access: { action: 'scheduler:ListSchedules', resource: '*' } };
+  if (!name) return { operation: 'ListSchedules', accesses: [{ action: 'scheduler:ListSchedules', resource: '*' }] };
   const operation = `${scheduleVerbs[method] ?? method}${kind === 'schedules' ? 'Schedule' : 'ScheduleGroup'}`;
   const group = text(input['GroupName']) ?? url.searchParams.get('groupName') ?? 'default';
   const groupArn = `arn:aws:scheduler:${region}:${account}:schedule-group/${name}`;
-  return { operation, access: { action: `scheduler:${operation}`, resource: kind === 'schedules' ? scheduleArn(group, name) : groupArn } };
+  const access = { action: `scheduler:${operation}`, resource: kind === 'schedules' ? scheduleArn(group, name) : groupArn };
+  // IAM asks whether the caller may hand on the role that the schedule will act as.
+  const roleArn = text((input['Target'] as JsonObject | undefined)?.['RoleArn']);
+  return { operation, accesses: roleArn === undefined ? [access] : [access, { action: 'iam:PassRole', resource: roleArn }] };
 }

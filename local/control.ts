@@ -7,7 +7,7 @@ import type { Wire } from './wire.ts';
 
 /** Paths and bodies are listed in local/README.md. */
 export function addControlRoutes(embedded: EmbeddedAws): void {
-  const { wire, clock, hosts, stack, dynamodb } = embedded;
+  const { wire, clock, hosts, stack, dynamodb, scheduler } = embedded;
   const found = (name: string) => {
     const spec = stack.functions.find((fn) => fn.logicalId === name || fn.name === name || fn.logicalId.toLowerCase().includes(name.toLowerCase()));
     const host = spec === undefined ? undefined : hosts.get(spec.name);
@@ -18,6 +18,7 @@ export function addControlRoutes(embedded: EmbeddedAws): void {
 
   wire.route('POST', '/_sluice/clock', (body) => {
     clock.advance((body as { advanceMs: number }).advanceMs);
+    void scheduler.tick('at');
     return { nowEpochMs: clock.nowMs(), offsetMs: clock.offsetMs() };
   });
   wire.route('GET', '/_sluice/clock', () => ({ nowEpochMs: clock.nowMs(), offsetMs: clock.offsetMs() }));

@@ -1,7 +1,7 @@
 /** The part of EventBridge Scheduler that one-time and rate schedules need, fired by the steered Date. */
 import { randomUUID } from 'node:crypto';
 import { AwsError, type JsonObject, account, region } from './emulator.ts';
-import { nextOfRate, parseExpression } from './schedule-expression.ts';
+import { type Expression, nextOfRate, parseExpression } from './schedule-expression.ts';
 import { type Schedule, ScheduleStore, type Target } from './scheduler-store.ts';
 
 export type { Target } from './scheduler-store.ts';
@@ -15,11 +15,21 @@ export interface SchedulerRequest {
   body: JsonObject;
 }
 
+/** One-time schedules that are still to fire, and what is being delivered. */
+export interface Pending {
+  oneTime: number;
+  /** When the first of them is due, or is tried again. */
+  nextEpochMs: number | undefined;
+  /** Events that are being delivered, of schedules of any kind; an invocation lasts until it has ended. */
+  running: number;
+}
+
 export interface Scheduler {
   /** Answers one REST request. @throws AwsError */
   handle(request: SchedulerRequest): JsonObject;
-  /** Fires what is due, and resolves when those invocations have ended. */
-  tick(): Promise<void>;
+  /** Fires what is due, of one kind or of all, and resolves when all that is under way has ended. */
+  tick(kind?: Expression['kind']): Promise<void>;
+  pending(): Pending;
   close(): Promise<void>;
 }
 
@@ -67,6 +77,16 @@ function nextDue(schedule: Schedule, fromMs: number, isFirst: boolean): number |
   const startMs = (schedule.StartDate ?? schedule.CreationDate) * 1000;
   const dueMs = nextOfRate(startMs, expression.everyMs, Math.max(fromMs, startMs));
   return schedule.EndDate !== undefined && dueMs > schedule.EndDate * 1000 ? undefined : dueMs;
+}
+
+/** When it fires or is tried again; undefined: never, as it is. */
+function waitsUntil({ State, retry, dueEpochMs }: Schedule): number | undefined {
+  return State === 'ENABLED' ? (retry?.nextEpochMs ?? dueEpochMs) : undefined;
+}
+
+/** By its first letters: what is in the store was parsed before. */
+function isOfKind({ ScheduleExpression }: Schedule, kind: Expression['kind']): boolean {
+  return ScheduleExpression.startsWith(`${kind}(`);
 }
 
 function inputOf(schedule: Schedule, dueEpochMs: number, attempt: number): string {
@@ -159,11 +179,18 @@ class SchedulerServer implements Scheduler {
     return { Schedules, ...(all.length > count ? { NextToken: page.at(-1)?.Arn } : {}) };
   }
 
-  async tick(): Promise<void> {
+  pending(): Pending {
+    const due = [...this.store.schedules.values()].filter((one) => isOfKind(one, 'at')).flatMap((one) => waitsUntil(one) ?? []);
+    // Not as arguments of Math.min: there may be more than a call takes.
+    return { oneTime: due.length, nextEpochMs: due.reduce<number | undefined>((min, ms) => Math.min(min ?? ms, ms), undefined), running: this.running.size };
+  }
+
+  async tick(kind?: Expression['kind']): Promise<void> {
     const nowMs = Date.now();
     for (const schedule of this.store.schedules.values()) {
-      const dueMs = schedule.retry?.nextEpochMs ?? schedule.dueEpochMs;
-      if (schedule.State !== 'ENABLED' || dueMs === undefined || dueMs > nowMs || this.running.has(schedule.Arn)) continue;
+      const dueMs = waitsUntil(schedule);
+      if (dueMs === undefined || dueMs > nowMs || this.running.has(schedule.Arn)) continue;
+      if (kind !== undefined && !isOfKind(schedule, kind)) continue;
       this.running.set(schedule.Arn, this.fire(schedule, nowMs).finally(() => this.running.delete(schedule.Arn)));
     }
     await Promise.all(this.running.values());

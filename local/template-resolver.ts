@@ -26,11 +26,17 @@ const arnPrefixes: Record<string, string> = {
   'AWS::DynamoDB::GlobalTable': `dynamodb:${region}:${account}:table/`,
   'AWS::DynamoDB::Table': `dynamodb:${region}:${account}:table/`,
   'AWS::Lambda::Function': `lambda:${region}:${account}:function:`,
+  'AWS::Lambda::EventSourceMapping': `lambda:${region}:${account}:event-source-mapping:`,
+  'AWS::Scheduler::ScheduleGroup': `scheduler:${region}:${account}:schedule-group/`,
+  'AWS::Scheduler::Schedule': `scheduler:${region}:${account}:schedule/`,
   'AWS::IAM::Role': `iam::${account}:role/`,
   'AWS::Logs::LogGroup': `logs:${region}:${account}:log-group:`,
 };
 
-const nameProperties = ['QueueName', 'TableName', 'FunctionName', 'RoleName', 'LogGroupName'];
+const nameProperties = ['QueueName', 'TableName', 'FunctionName', 'RoleName', 'LogGroupName', 'Name'];
+/** Attributes that are the physical name, or the id that stands for it. */
+const nameAttributes = ['QueueName', 'Id'];
+const arnAttributes = ['Arn', 'EventSourceMappingArn'];
 
 /** Resolves Ref, Fn::GetAtt, Fn::Join and Fn::Sub; anything else is an error, never a silent gap. */
 export class Resolver {
@@ -94,8 +100,8 @@ export class Resolver {
   }
 
   #attribute([id, attribute]: [string, string]): string {
-    if (attribute === 'QueueName') return this.#name(id);
-    if (attribute !== 'Arn') throw new Error(`The embedded AWS does not resolve ${id}.${attribute}`);
+    if (nameAttributes.includes(attribute)) return this.#name(id);
+    if (!arnAttributes.includes(attribute)) throw new Error(`The embedded AWS does not resolve ${id}.${attribute}`);
     // CloudFormation's ARN of a log group ends in `:*`, which stands for its streams.
     return this.#resource(id).Type === 'AWS::Logs::LogGroup' ? `${this.#arn(id)}:*` : this.#arn(id);
   }
@@ -106,10 +112,11 @@ export class Resolver {
   }
 
   #arn(id: string): string {
-    const { Type } = this.#resource(id);
+    const { Type, Properties } = this.#resource(id);
     const prefix = arnPrefixes[Type];
     if (prefix === undefined) throw new Error(`The embedded AWS has no ARN for ${Type}`);
-    return `arn:aws:${prefix}${this.#name(id)}`;
+    const group = Type === 'AWS::Scheduler::Schedule' ? `${String(this.value(Properties['GroupName'] ?? 'default'))}/` : '';
+    return `arn:aws:${prefix}${group}${this.#name(id)}`;
   }
 
   #url(id: string): string {

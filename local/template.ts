@@ -65,6 +65,33 @@ export interface EventSourceSpec {
   enabled: boolean;
 }
 
+export interface ScheduleGroupSpec {
+  logicalId: string;
+  name: string;
+  arn: string;
+}
+
+/** `createSchedule` is an input of Scheduler CreateSchedule. */
+export interface ScheduleSpec {
+  logicalId: string;
+  name: string;
+  arn: string;
+  createSchedule: {
+    Name: string;
+    GroupName?: string;
+    Description?: string;
+    ScheduleExpression: string;
+    FlexibleTimeWindow: { Mode: 'OFF' | 'FLEXIBLE'; MaximumWindowInMinutes?: number };
+    State?: 'ENABLED' | 'DISABLED';
+    Target: {
+      Arn: string;
+      RoleArn: string;
+      Input?: string;
+      RetryPolicy?: { MaximumRetryAttempts?: number; MaximumEventAgeInSeconds?: number };
+    };
+  };
+}
+
 /** One statement of a role, with every ARN resolved. */
 export interface PolicyStatementSpec {
   effect: 'Allow' | 'Deny';
@@ -85,6 +112,8 @@ export interface StackSpec {
   tables: TableSpec[];
   functions: FunctionSpec[];
   eventSources: EventSourceSpec[];
+  scheduleGroups: ScheduleGroupSpec[];
+  schedules: ScheduleSpec[];
   roles: RoleSpec[];
   outputs: Record<string, string>;
 }
@@ -118,6 +147,8 @@ export function readTemplate(outDir: string, stackName: string, options: { endpo
     tables: [...resolver.all('AWS::DynamoDB::GlobalTable'), ...resolver.all('AWS::DynamoDB::Table')].map(readTable),
     functions: resolver.all('AWS::Lambda::Function').map((resource) => readFunction(resource, assetDirs)),
     eventSources: resolver.all('AWS::Lambda::EventSourceMapping').map(readEventSource),
+    scheduleGroups: resolver.all('AWS::Scheduler::ScheduleGroup').map(({ logicalId, name, arn }) => ({ logicalId, name, arn })),
+    schedules: resolver.all('AWS::Scheduler::Schedule').map(readSchedule),
     roles: readRoles(resolver),
     outputs: Object.fromEntries(Object.entries(template.Outputs).map(([key, output]) => [key, String(resolver.value(output.Value))])),
   };
@@ -256,6 +287,28 @@ function readEventSource({ logicalId, properties }: Resource): EventSourceSpec {
     reportBatchItemFailures: source.FunctionResponseTypes.includes('ReportBatchItemFailures'),
     enabled: source.Enabled,
   };
+}
+
+/** Strict: a property that is not handed on would be a schedule that fires otherwise than on AWS. */
+const scheduleProperties = z.strictObject({
+  Name: z.string().exactOptional(),
+  GroupName: z.string().exactOptional(),
+  Description: z.string().exactOptional(),
+  ScheduleExpression: z.string(),
+  FlexibleTimeWindow: z.strictObject({ Mode: z.enum(['OFF', 'FLEXIBLE']), MaximumWindowInMinutes: z.number().exactOptional() }),
+  State: z.enum(['ENABLED', 'DISABLED']).exactOptional(),
+  Target: z.strictObject({
+    Arn: z.string(),
+    RoleArn: z.string(),
+    Input: z.string().exactOptional(),
+    RetryPolicy: z
+      .strictObject({ MaximumRetryAttempts: z.number().exactOptional(), MaximumEventAgeInSeconds: z.number().exactOptional() })
+      .exactOptional(),
+  }),
+});
+
+function readSchedule({ logicalId, name, arn, properties }: Resource): ScheduleSpec {
+  return { logicalId, name, arn, createSchedule: { ...scheduleProperties.parse(properties), Name: name } };
 }
 
 const oneOrMore = z.union([z.string().transform((one) => [one]), z.array(z.string())]);

@@ -7,6 +7,7 @@ import { type Access, dynamoDbAccess, schedulerAccess, sqsAccess } from './call-
 import type { SteerableClock } from './clock.ts';
 import { AwsError, type Emulator, type JsonObject, account } from './emulator.ts';
 import { Interference, type Stop } from './interference.ts';
+import { type LambdaApi, lambdaAccess } from './lambda-api.ts';
 import { meter } from './metering.ts';
 import type { Scheduler } from './scheduler.ts';
 
@@ -30,6 +31,8 @@ export interface WireOptions {
   dynamodb: Emulator;
   sqs: Emulator;
   scheduler: Scheduler;
+  /** Default: Lambda's API is not there. */
+  lambda?: Pick<LambdaApi, 'call'>;
   clock: Pick<SteerableClock, 'nowMs'>;
 }
 
@@ -196,11 +199,25 @@ class WireServer {
         refuse: refuseJsonRpc('com.amazonaws.sqs'),
       };
     }
-    const schedule = schedulerAccess(request.method ?? '', url, input);
-    return schedule && {
-      service: 'scheduler', operation: schedule.operation, accesses: [schedule.access],
-      run: () => Promise.resolve().then(() => ({ body: scheduler.handle({ method: request.method ?? '', url, body: input }) })),
-      refuse: refuseRest,
+    const method = request.method ?? '';
+    const schedule = schedulerAccess(method, url, input);
+    if (schedule) {
+      return {
+        service: 'scheduler', ...schedule, refuse: refuseRest,
+        run: () => Promise.resolve().then(() => ({ body: scheduler.handle({ method, url, body: input }) })),
+      };
+    }
+    return this.lambdaExchangeOf(method, url, input);
+  }
+
+  private lambdaExchangeOf(method: string, url: URL, input: JsonObject): Exchange | undefined {
+    const { lambda } = this.options;
+    const access = lambdaAccess(method, url);
+    if (lambda === undefined || access === undefined) return undefined;
+    const { operation, id, resource } = access;
+    return {
+      service: 'lambda', operation, accesses: [{ action: `lambda:${operation}`, resource }], refuse: refuseRest,
+      run: async () => ({ body: await lambda.call(operation, id, input) }),
     };
   }
 
@@ -241,7 +258,7 @@ interface Performed {
 async function performed(exchange: Exchange, signal: AbortSignal): Promise<Performed> {
   try {
     const { body, capacityUnits } = await exchange.run(signal);
-    const headers = exchange.service === 'scheduler' ? json : amzJson;
+    const headers = exchange.service === 'scheduler' || exchange.service === 'lambda' ? json : amzJson;
     const messages = Array.isArray(body['Messages']) ? body['Messages'].length : 0;
     return { answer: { status: 200, headers, body: JSON.stringify(body) }, outcome: 'ok', messages, capacityUnits };
   } catch (thrown) {

@@ -26,7 +26,8 @@ export async function reportPace(
       return isDeepStrictEqual(from, to) ? undefined : { to, answer: deps.lanes.movePace(endpointId, from, to) };
     });
     if (result.kind !== 'moved') return from;
-    if (result.to?.isSlow !== from?.isSlow) deps.telemetry.event(result.to?.isSlow === true ? 'endpoint-slow' : 'endpoint-quick', { endpointId });
+    const [was, is] = [from?.isSlow === true, result.to?.isSlow === true];
+    if (was !== is) deps.telemetry.event(is ? 'endpoint-slow' : 'endpoint-quick', { endpointId });
     return result.to;
   } catch (error) {
     deps.telemetry.fault('pace-failed', error, { endpointId });

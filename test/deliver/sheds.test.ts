@@ -18,7 +18,7 @@ const freed = (h: Harness) =>
 describe('a lane that is full', () => {
   it('sends a message back twice, for seconds, and has it held at the third time: no attempt, no failure, no step towards a dead letter (L3, L4)', async () => {
     const h = await full();
-    for (const [receiveCount, delayS] of [[1, 2], [2, 5]]) {
+    for (const [receiveCount, delayS] of [[1, 2], [2, 5]] as const) {
       expect(await h.runOne(bodyOf(), { receiveCount })).toMatchObject({ exit: 'retain', delayS });
     }
     expect([h.record(), h.telemetry.count('shed')]).toEqual([undefined, 2]);

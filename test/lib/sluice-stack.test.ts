@@ -3,8 +3,8 @@ import { Match, Template } from 'aws-cdk-lib/assertions';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { SluiceStack } from '../../lib/sluice-stack.ts';
 import { awsCallLimits } from '../../lambdas/shared/core/budgets.ts';
-import { awsCalls, deliver } from '../../lambdas/shared/limits/numbers.ts';
-import { resolveStage } from '../../lib/stage-config.ts';
+import { awsCalls, deliver, hold } from '../../lambdas/shared/limits/numbers.ts';
+import { functionLimitsOf, resolveStage } from '../../lib/stage-config.ts';
 import { WebhookDelivery } from '../../lib/webhook-delivery.ts';
 
 interface Statement {
@@ -27,11 +27,18 @@ const pinned = {
     'WebhooksQueuesDrainA50565D7',
     'WebhooksQueuesFault6689F381',
   ],
-  'AWS::DynamoDB::GlobalTable': ['WebhooksTablesDeliveriesEE2FFF54', 'WebhooksTablesEndpoints473EB730'],
+  'AWS::DynamoDB::GlobalTable': ['WebhooksTablesDeliveriesEE2FFF54', 'WebhooksTablesEndpoints473EB730', 'WebhooksTablesPayloads2917AB3A'],
+};
+
+/** Changing one of these loses what goes by it: the schedules of a group, a source that was paused. */
+const pinnedWithoutData = {
+  'AWS::Scheduler::ScheduleGroup': ['WebhooksWakeUpsGroup8C60871D'],
+  'AWS::Lambda::EventSourceMapping': ['WebhooksDeliverSourceB8D3AA4B', 'WebhooksDrainSource66435982'],
+  'AWS::Lambda::Function': ['WebhooksDeliverFunction8C8A1FE1', 'WebhooksDrainFunctionC37827DD', 'WebhooksSweepFunction1604C7CD'],
 };
 
 describe('queues and tables', () => {
-  it.each(Object.entries(pinned))('keep the logical ids of %s', (type, ids) => {
+  it.each(Object.entries({ ...pinned, ...pinnedWithoutData }))('keep the logical ids of %s', (type, ids) => {
     expect(Object.keys(template.findResources(type)).sort()).toEqual(ids);
   });
 
@@ -71,6 +78,39 @@ describe('queues and tables', () => {
     });
   });
 
+  it('hide a wake-up for six timeouts of the drain, in a queue without a redrive policy', () => {
+    const [drain] = Object.values(template.findResources('AWS::SQS::Queue', { Properties: { MaximumMessageSize: 4_096 } })) as { Properties: object }[];
+    expect(drain?.Properties).toMatchObject({ VisibilityTimeout: 720, MessageRetentionPeriod: 345_600 });
+    expect(drain?.Properties).not.toHaveProperty('RedrivePolicy');
+  });
+
+  it('bound what a flood of payloads may cost', () => {
+    template.hasResourceProperties('AWS::DynamoDB::GlobalTable', {
+      KeySchema: [{ AttributeName: 'pk', KeyType: 'HASH' }],
+      WriteOnDemandThroughputSettings: { MaxWriteRequestUnits: hold.maxWriteUnits },
+      Replicas: [Match.objectLike({ ReadOnDemandThroughputSettings: { MaxReadRequestUnits: hold.maxReadUnits } })],
+    });
+  });
+
+  it('index lanes that hold something by when they wake', () => {
+    template.hasResourceProperties('AWS::DynamoDB::GlobalTable', {
+      AttributeDefinitions: Match.arrayWith([
+        { AttributeName: 'holding', AttributeType: 'S' },
+        { AttributeName: 'wakeAt', AttributeType: 'N' },
+      ]),
+      GlobalSecondaryIndexes: [
+        {
+          IndexName: 'holding',
+          KeySchema: [
+            { AttributeName: 'holding', KeyType: 'HASH' },
+            { AttributeName: 'wakeAt', KeyType: 'RANGE' },
+          ],
+          Projection: { ProjectionType: 'KEYS_ONLY' },
+        },
+      ],
+    });
+  });
+
   it('index what needs attention by keys only', () => {
     template.hasResourceProperties('AWS::DynamoDB::GlobalTable', {
       KeySchema: [{ AttributeName: 'pk', KeyType: 'HASH' }],
@@ -88,74 +128,187 @@ describe('queues and tables', () => {
   });
 });
 
-describe('deliver function', () => {
-  it('is one function on nodejs24.x, arm64, without reserved concurrency or helpers', () => {
-    template.resourceCountIs('AWS::Lambda::Function', 1);
-    template.hasResourceProperties('AWS::Lambda::Function', {
+const senderVariables = {
+  NODE_OPTIONS: '--enable-source-maps',
+  UV_THREADPOOL_SIZE: '64',
+  SLUICE_ENDPOINTS_TABLE: { Ref: 'WebhooksTablesEndpoints473EB730' },
+  SLUICE_DELIVERIES_TABLE: { Ref: 'WebhooksTablesDeliveriesEE2FFF54' },
+  SLUICE_PAYLOADS_TABLE: { Ref: 'WebhooksTablesPayloads2917AB3A' },
+  SLUICE_DELIVERY_QUEUE_URL: { Ref: 'WebhooksQueuesDelivery1E532403' },
+  SLUICE_DEAD_LETTER_QUEUE_URL: { Ref: 'WebhooksQueuesDeadLetterEA78B091' },
+  SLUICE_DRAIN_QUEUE_URL: { Ref: 'WebhooksQueuesDrainA50565D7' },
+  SLUICE_DRAIN_QUEUE_ARN: { 'Fn::GetAtt': ['WebhooksQueuesDrainA50565D7', 'Arn'] },
+  SLUICE_WAKE_UP_GROUP: { Ref: 'WebhooksWakeUpsGroup8C60871D' },
+  SLUICE_WAKE_UP_ROLE_ARN: { 'Fn::GetAtt': ['WebhooksWakeUpsRole6CFD8387', 'Arn'] },
+  SLUICE_EGRESS: '{"allow":[],"deny":[],"ports":[],"http":false}',
+};
+
+describe('functions', () => {
+  const properties = (part: string) => {
+    const found = Object.entries(template.findResources('AWS::Lambda::Function')).filter(([id]) => id.includes(part));
+    return (found as [string, { Properties: Record<string, unknown> }][]).map(([, resource]) => resource.Properties);
+  };
+
+  it('are three on nodejs24.x, arm64, without reserved concurrency or helpers', () => {
+    template.resourceCountIs('AWS::Lambda::Function', 3);
+    template.allResourcesProperties('AWS::Lambda::Function', {
       Runtime: 'nodejs24.x',
       Architectures: ['arm64'],
-      Timeout: 30,
-      MemorySize: 512,
       ReservedConcurrentExecutions: Match.absent(),
       TracingConfig: Match.absent(),
-      Environment: {
-        Variables: {
-          NODE_OPTIONS: '--enable-source-maps',
-          SLUICE_ENDPOINTS_TABLE: { Ref: 'WebhooksTablesEndpoints473EB730' },
-          SLUICE_DELIVERIES_TABLE: { Ref: 'WebhooksTablesDeliveriesEE2FFF54' },
-          SLUICE_DELIVERY_QUEUE_URL: { Ref: 'WebhooksQueuesDelivery1E532403' },
-          SLUICE_DEAD_LETTER_QUEUE_URL: { Ref: 'WebhooksQueuesDeadLetterEA78B091' },
-          SLUICE_EGRESS: '{"allow":[],"deny":[],"ports":[],"http":false}',
-        },
-      },
     });
-    template.hasResourceProperties('AWS::Logs::LogGroup', { RetentionInDays: 30 });
+    template.resourceCountIs('AWS::Logs::LogGroup', 3);
+    template.allResourcesProperties('AWS::Logs::LogGroup', { RetentionInDays: 30 });
   });
 
-  it('is fed by one event source that reports single failures', () => {
-    template.resourceCountIs('AWS::Lambda::EventSourceMapping', 1);
+  it.each([
+    ['deliver', 'Deliver', 30, { timeoutS: 30, settleMarginMs: 4_000, admitMarginMs: 2_000 }],
+    ['drain', 'Drain', 120, { timeoutS: 120, settleMarginMs: 4_000, admitMarginMs: 2_000 }],
+  ] as const)('%s knows what it works on and its own limits, and may go round with its queue', (_, part, Timeout, limits) => {
+    expect(properties(part)).toEqual([
+      expect.objectContaining({
+        Timeout,
+        MemorySize: 512,
+        RecursiveLoop: 'Allow',
+        Environment: { Variables: { ...senderVariables, SLUICE_FUNCTION_LIMITS: JSON.stringify(limits) } },
+      }),
+    ]);
+  });
+
+  it('sweep knows where to look and whom to wake, and is not repeated by Lambda', () => {
+    const Variables = {
+      NODE_OPTIONS: '--enable-source-maps',
+      SLUICE_ENDPOINTS_TABLE: { Ref: 'WebhooksTablesEndpoints473EB730' },
+      SLUICE_DELIVERIES_TABLE: { Ref: 'WebhooksTablesDeliveriesEE2FFF54' },
+      SLUICE_DELIVERY_QUEUE_URL: { Ref: 'WebhooksQueuesDelivery1E532403' },
+      SLUICE_DRAIN_QUEUE_URL: { Ref: 'WebhooksQueuesDrainA50565D7' },
+    };
+    expect(properties('Sweep')).toEqual([expect.objectContaining({ Timeout: 50, MemorySize: 256, Environment: { Variables } })]);
+    expect(properties('Sweep')[0]).not.toHaveProperty('RecursiveLoop');
+    template.hasResourceProperties('AWS::Lambda::EventInvokeConfig', { FunctionName: { Ref: 'WebhooksSweepFunction1604C7CD' }, MaximumRetryAttempts: 0 });
+  });
+
+  it('sweep runs each minute, and is not tried again', () => {
+    template.resourceCountIs('AWS::Scheduler::Schedule', 1);
+    template.hasResourceProperties('AWS::Scheduler::Schedule', {
+      ScheduleExpression: 'rate(1 minute)',
+      FlexibleTimeWindow: { Mode: 'OFF' },
+      GroupName: Match.absent(),
+      Target: {
+        Arn: { 'Fn::GetAtt': ['WebhooksSweepFunction1604C7CD', 'Arn'] },
+        RoleArn: { 'Fn::GetAtt': ['WebhooksSweepScheduleRole62C28C62', 'Arn'] },
+        RetryPolicy: { MaximumRetryAttempts: 0 },
+      },
+    });
+  });
+
+  it.each([
+    ['deliver', 'WebhooksQueuesDelivery1E532403', 'WebhooksDeliverFunction8C8A1FE1'],
+    ['drain', 'WebhooksQueuesDrainA50565D7', 'WebhooksDrainFunctionC37827DD'],
+  ])('%s is fed by one event source that reports single failures', (_, queue, fn) => {
+    template.resourceCountIs('AWS::Lambda::EventSourceMapping', 2);
     template.hasResourceProperties('AWS::Lambda::EventSourceMapping', {
-      EventSourceArn: { 'Fn::GetAtt': ['WebhooksQueuesDelivery1E532403', 'Arn'] },
+      EventSourceArn: { 'Fn::GetAtt': [queue, 'Arn'] },
+      FunctionName: { Ref: fn },
       BatchSize: 10,
       MaximumBatchingWindowInSeconds: 0,
       FunctionResponseTypes: ['ReportBatchItemFailures'],
       ScalingConfig: { MaximumConcurrency: 20 },
     });
   });
+
+  it('take the numbers of their own section', () => {
+    const stage = resolveStage('aws', { drain: { timeoutS: 200, memoryMb: 1_024, batchSize: 3, maxConcurrency: 7 } });
+    const other = Template.fromStack(new SluiceStack(new App(), 'Sluice', { stage }));
+    other.hasResourceProperties('AWS::Lambda::Function', {
+      Timeout: 200,
+      MemorySize: 1_024,
+      Environment: { Variables: Match.objectLike({ SLUICE_FUNCTION_LIMITS: JSON.stringify(functionLimitsOf(stage.drain)) }) },
+    });
+    other.hasResourceProperties('AWS::Lambda::EventSourceMapping', { BatchSize: 3, ScalingConfig: { MaximumConcurrency: 7 } });
+    other.hasResourceProperties('AWS::SQS::Queue', { VisibilityTimeout: 1_200 });
+    other.hasResourceProperties('AWS::Lambda::Function', { Timeout: 30, MemorySize: 512 });
+  });
 });
 
 describe('IAM', () => {
-  const roles = () => Object.values(template.findResources('AWS::IAM::Role')) as { Properties: Record<string, unknown> }[];
-  const statements = () =>
-    roles().flatMap(({ Properties }) => (Properties['Policies'] as { PolicyDocument: { Statement: Statement[] } }[]).flatMap((policy) => policy.PolicyDocument.Statement));
+  const roles = () => Object.entries(template.findResources('AWS::IAM::Role')) as [string, { Properties: Record<string, unknown> }][];
+  const statements = (part = '') =>
+    roles()
+      .filter(([id]) => id.startsWith(`Webhooks${part}`))
+      .flatMap(([, { Properties }]) => (Properties['Policies'] as { PolicyDocument: { Statement: Statement[] } }[]).flatMap((policy) => policy.PolicyDocument.Statement));
+  const short = (logicalId: string) => logicalId.replace(/^Webhooks(.*)[0-9A-F]{8}$/, '$1');
+  /** A reference to a resource by its ARN, with what follows it; the ARN of schedules is put together from the group's name. */
+  const written = (resource: unknown): string => {
+    if (Array.isArray(resource)) return resource.map(written).join('');
+    if (typeof resource !== 'object' || resource === null) return String(resource);
+    const { Ref, 'Fn::GetAtt': attribute, 'Fn::Join': join } = resource as { Ref?: string; 'Fn::GetAtt'?: string[]; 'Fn::Join'?: [string, unknown[]] };
+    if (join) return join[1].map(written).join(join[0]);
+    return attribute ? `${short(attribute[0] ?? '')}${attribute[1] === 'Arn' ? '' : `.${attribute[1]}`}` : short(Ref ?? '');
+  };
+  const granted = (part: string) => statements(part).map(({ Action, Resource }) => `${written(Resource)}: ${[Action].flat().sort().join(' ')}`).sort();
 
-  it('has one role, with inline policies only', () => {
-    expect(roles()).toHaveLength(1);
-    expect(roles()[0]?.Properties['ManagedPolicyArns']).toBeUndefined();
+  it('has a role for each function and for each kind of schedule, with inline policies only', () => {
+    expect(roles().map(([id]) => short(id)).sort()).toEqual(['DeliverRole', 'DrainRole', 'SweepRole', 'SweepScheduleRole', 'WakeUpsRole']);
+    for (const [, { Properties }] of roles()) expect(Properties['ManagedPolicyArns']).toBeUndefined();
     for (const type of ['AWS::IAM::Policy', 'AWS::IAM::ManagedPolicy']) template.resourceCountIs(type, 0);
   });
 
   it('names every action, and one resource by its exact ARN a statement', () => {
-    expect(statements()).toHaveLength(5);
+    expect(statements()).toHaveLength(26);
     for (const { Effect, Action, Resource } of statements()) {
       expect(Effect).toBe('Allow');
       expect([Action].flat().join()).not.toMatch(/[*?]/);
-      expect(Resource).toEqual({ 'Fn::GetAtt': [expect.any(String), 'Arn'] });
+      // A schedule's name is the senders' choice, so the schedules of the one group are the exception.
+      expect(written(Resource).replace(/:schedule\/WakeUpsGroup\/\*$/, '')).not.toMatch(/[*?]/);
     }
   });
 
-  it('allows the deliver function this and no more', () => {
-    const granted = statements().map(({ Action, Resource }) => {
-      const [logicalId = ''] = (Resource as { 'Fn::GetAtt': string[] })['Fn::GetAtt'];
-      return `${logicalId.replace(/^Webhooks(.*)[0-9A-F]{8}$/, '$1')}: ${[Action].flat().sort().join(' ')}`;
-    });
-    expect(granted.sort()).toEqual([
+  const sender = [
+    'QueuesDeadLetter: sqs:SendMessage',
+    'QueuesDrain: sqs:SendMessage',
+    'TablesDeliveries: dynamodb:BatchGetItem dynamodb:UpdateItem',
+    'TablesEndpoints: dynamodb:ConditionCheckItem dynamodb:GetItem dynamodb:UpdateItem',
+    'WakeUpsRole: iam:PassRole',
+    'arn:AWS::Partition:scheduler:AWS::Region:AWS::AccountId:schedule/WakeUpsGroup/*: scheduler:CreateSchedule scheduler:UpdateSchedule',
+  ];
+
+  it.each([
+    ['Deliver', [
+      ...sender,
       'DeliverLogs: logs:CreateLogStream logs:PutLogEvents',
-      'QueuesDeadLetter: sqs:SendMessage',
       'QueuesDelivery: sqs:ChangeMessageVisibility sqs:DeleteMessage sqs:GetQueueAttributes sqs:ReceiveMessage',
-      'TablesDeliveries: dynamodb:BatchGetItem dynamodb:UpdateItem',
-      'TablesEndpoints: dynamodb:ConditionCheckItem dynamodb:GetItem dynamodb:UpdateItem',
-    ]);
+      'TablesPayloads: dynamodb:PutItem',
+    ]],
+    ['Drain', [
+      ...sender,
+      'DrainLogs: logs:CreateLogStream logs:PutLogEvents',
+      'QueuesDrain: sqs:DeleteMessage sqs:GetQueueAttributes sqs:ReceiveMessage',
+      'TablesDeliveries/index/attention: dynamodb:Query',
+      'TablesPayloads: dynamodb:BatchGetItem dynamodb:DeleteItem',
+    ]],
+    ['SweepRole', [
+      'QueuesDrain: sqs:SendMessage',
+      'SweepLogs: logs:CreateLogStream logs:PutLogEvents',
+      'TablesDeliveries/index/attention: dynamodb:Query',
+      'TablesEndpoints/index/holding: dynamodb:Query',
+      'TablesEndpoints: dynamodb:GetItem dynamodb:UpdateItem',
+    ]],
+    ['SweepScheduleRole', ['SweepFunction: lambda:InvokeFunction']],
+    ['WakeUps', ['QueuesDrain: sqs:SendMessage']],
+  ])('allows %s this and no more', (part, expected) => {
+    expect(granted(part)).toEqual(expected.sort());
+  });
+
+  it('lets Scheduler act as its two roles for this account only', () => {
+    const trusted = Object.values(
+      template.findResources('AWS::IAM::Role', {
+        Properties: { AssumeRolePolicyDocument: { Statement: [{ Principal: { Service: 'scheduler.amazonaws.com' } }] } },
+      }),
+    ) as { Properties: { AssumeRolePolicyDocument: { Statement: unknown[] } } }[];
+    expect(trusted.map(({ Properties }) => Properties.AssumeRolePolicyDocument.Statement)).toEqual(
+      Array(2).fill([expect.objectContaining({ Condition: { StringEquals: { 'aws:SourceAccount': { Ref: 'AWS::AccountId' } } } })]),
+    );
   });
 });
 
@@ -163,15 +316,22 @@ describe('stack and construct', () => {
   it('has the outputs by which the CLI finds it', () => {
     expect(Object.keys(template.toJSON()['Outputs'] as object).sort()).toEqual([
       'DeadLetterQueueUrl',
+      'DeliverEventSourceId',
       'DeliverFunctionName',
       'DeliverLimits',
       'DeliveriesTableName',
       'DeliveryQueueUrl',
+      'DrainEventSourceId',
+      'DrainFunctionName',
       'DrainQueueUrl',
       'EgressRules',
       'EndpointsTableName',
       'FaultQueueUrl',
+      'PayloadsTableName',
+      'SweepFunctionName',
     ]);
+    template.hasOutput('DeliverEventSourceId', { Value: { Ref: 'WebhooksDeliverSourceB8D3AA4B' } });
+    template.hasOutput('DrainEventSourceId', { Value: { Ref: 'WebhooksDrainSource66435982' } });
   });
 
   it('gives name resolution threads enough that endpoints whose resolver hangs do not stop the others', () => {
@@ -202,7 +362,8 @@ describe('stack and construct', () => {
     new WebhookDelivery(stack, 'Invoices', { stage: resolveStage('aws', { deliver: { maxConcurrency: 2 } }) });
     const shop = Template.fromStack(stack);
     shop.resourceCountIs('AWS::SQS::Queue', 8);
-    shop.resourceCountIs('AWS::Lambda::Function', 2);
+    shop.resourceCountIs('AWS::Lambda::Function', 6);
+    shop.resourceCountIs('AWS::Scheduler::ScheduleGroup', 2);
   });
 
   it('refuses numbers that do not fit together also when it is given them directly', () => {

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
+import { drainQueue } from '../../lambdas/shared/limits/numbers.ts';
 import { checkBudgets, checkStage } from '../../lambdas/shared/limits/relations.ts';
-import { resolveStage, StageConfigError } from '../../lib/stage-config.ts';
+import { functionLimitsOf, resolveStage, StageConfigError } from '../../lib/stage-config.ts';
 
 const defaultBudgetsMs = { connection: 2_000, setup: 3_000, write: 5_000, read: 10_000, total: 15_000 };
 const phasesSum = 'connection 2000 + setup 3000 + write 5000 + read 10000 + settle margin 4000 + admit margin 2000 = 26000 ms';
@@ -25,6 +26,20 @@ describe('resolveStage', () => {
   it('follows the function timeout and the window with the visibility timeout', () => {
     const stage = resolveStage('aws', { deliver: { timeoutS: 60, batchingWindowS: 5 } });
     expect(stage.deliveryQueue.visibilityTimeoutS).toBe(365);
+  });
+
+  it('follows the drain with the visibility of its queue, and the deliver function with its timeout', () => {
+    expect(resolveStage().drainQueue.visibilityTimeoutS).toBe(drainQueue.visibilityTimeoutS);
+    expect(resolveStage('aws', { drain: { timeoutS: 200, batchingWindowS: 5 } }).drainQueue.visibilityTimeoutS).toBe(1_205);
+    expect(resolveStage('aws', { deliver: { timeoutS: 300 } })).toMatchObject({ drain: { timeoutS: 300 }, drainQueue: { visibilityTimeoutS: 1_800 } });
+  });
+
+  it('takes for each sender its own limits', () => {
+    const stage = resolveStage('aws', { drain: { settleMarginMs: 5_000 } });
+    expect([functionLimitsOf(stage.deliver), functionLimitsOf(stage.drain)]).toEqual([
+      { timeoutS: 30, settleMarginMs: 4_000, admitMarginMs: 2_000 },
+      { timeoutS: 120, settleMarginMs: 5_000, admitMarginMs: 2_000 },
+    ]);
   });
 
   it('keeps a default whose override is undefined', () => {
@@ -77,6 +92,26 @@ describe('resolveStage', () => {
     ['settle margin', { deliver: { settleMarginMs: 999 } }, 'deliver.settleMarginMs 999 is below the least of 1000 ms'],
     ['admit margin', { deliver: { admitMarginMs: 499 } }, 'deliver.admitMarginMs 499 is below the least of 500 ms'],
     ['window', { deliver: { batchingWindowS: 301 } }, 'deliver.batchingWindowS 301 is above the most of 300 s'],
+    ['drain.timeoutS', { drain: { timeoutS: 10 } }, `drain.timeoutS 10 is too short: ${phasesSum} > 10000 ms`],
+    ['drain.timeoutS above Lambda', { drain: { timeoutS: 901 } }, 'drain.timeoutS 901 is above the most of 900 s'],
+    ['a drain shorter than the deliver function', { drain: { timeoutS: 29 } }, 'drain.timeoutS 29 is below the least of 30 s (deliver.timeoutS)'],
+    [
+      'a drain with less room for an attempt',
+      { drain: { timeoutS: 31, settleMarginMs: 6_000 } },
+      'drain.timeoutS 31 leaves 23000 ms beside its margins, and deliver.timeoutS 30 leaves 24000 ms: an attempt that fits there must fit here',
+    ],
+    [
+      'visibility of the drain queue',
+      { drain: { batchingWindowS: 5 }, drainQueue: { visibilityTimeoutS: 720 } },
+      'drainQueue.visibilityTimeoutS 720 is too short: 6 × drain.timeoutS 120 + drain.batchingWindowS 5 = 725 s > 720 s',
+    ],
+    ['visibility of the drain queue above SQS', { drainQueue: { visibilityTimeoutS: 43_201 } }, 'drainQueue.visibilityTimeoutS 43201 is above the most of 43200 s'],
+    ['maxConcurrency of the drain', { drain: { maxConcurrency: 1 } }, 'drain.maxConcurrency 1 is below the least of 2 invocations'],
+    ['batch size of the drain', { drain: { batchSize: 11 } }, 'drain.batchSize 11 is above the most of 10 messages'],
+    ['settle margin of the drain', { drain: { settleMarginMs: 999 } }, 'drain.settleMarginMs 999 is below the least of 1000 ms'],
+    ['admit margin of the drain', { drain: { admitMarginMs: 499 } }, 'drain.admitMarginMs 499 is below the least of 500 ms'],
+    ['window of the drain', { drain: { batchingWindowS: 301 } }, 'drain.batchingWindowS 301 is above the most of 300 s'],
+    ['unknown key of the drain', { drain: { timeoutSec: 10 } }, 'stageConfig.drain: Unrecognized key: "timeoutSec"'],
     ['no CIDR', { egress: { allow: ['localhost'] } }, 'egress.allow localhost is not a CIDR block'],
     ['no CIDR to deny', { egress: { deny: ['8.8.8.8'] } }, 'egress.deny 8.8.8.8 is not a CIDR block'],
     ['an IPv4 block in IPv6', { egress: { deny: ['::ffff:8.8.8.0/120'] } }, 'egress.deny ::ffff:8.8.8.0/120 is IPv4 in IPv6: write it as an IPv4 block'],

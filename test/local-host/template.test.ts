@@ -15,6 +15,7 @@ beforeAll(async () => {
 
 afterAll(() => rmSync(outDir, { recursive: true }));
 
+const functionNamed = (part: string) => stack.functions.find(({ name }) => name.includes(`${part}Function`));
 const queueNamed = (part: string) => stack.queues.find(({ name }) => name.includes(part));
 
 describe('readTemplate', () => {
@@ -34,36 +35,78 @@ describe('readTemplate', () => {
       ttlAttribute: 'ttlEpochS',
       createTable: { TableName: deliveries?.name, BillingMode: 'PAY_PER_REQUEST', GlobalSecondaryIndexes: [{ IndexName: 'attention' }] },
     });
-    expect(stack.tables.find(({ name }) => name.includes('Endpoints'))?.createTable.KeySchema).toHaveLength(2);
+    expect(stack.tables.find(({ name }) => name.includes('Endpoints'))?.createTable).toMatchObject({
+      KeySchema: [{ AttributeName: 'pk' }, { AttributeName: 'sk' }],
+      GlobalSecondaryIndexes: [{ IndexName: 'holding' }],
+    });
+    expect(stack.tables.find(({ name }) => name.includes('Payloads'))).toMatchObject({ ttlAttribute: 'ttlEpochS' });
   });
 
   it('resolves the environment, the bundle and the role of the function', () => {
-    const [deliver] = stack.functions;
+    const deliver = functionNamed('Deliver');
     expect(deliver).toMatchObject({ handler: 'index.handler', runtime: 'nodejs24.x', timeoutS: 30, memoryMb: 512 });
     expect(deliver?.env).toMatchObject({ SLUICE_DELIVERY_QUEUE_URL: queueNamed('Delivery')?.url, SLUICE_EGRESS: '{"allow":["127.0.0.0/8"],"deny":[],"ports":[],"http":false}' });
     expect(readdirSync(deliver?.assetDir ?? '').sort()).toEqual(['index.mjs', 'index.mjs.map']);
-    expect(stack.roles.map(({ name }) => name)).toEqual([deliver?.roleName]);
   });
 
-  it('connects the event source to the queue and the function', () => {
+  it('has each function with a role of its own', () => {
+    const [deliver, drain, sweep] = ['Deliver', 'Drain', 'Sweep'].map(functionNamed);
+    expect([drain?.timeoutS, sweep?.timeoutS]).toEqual([120, 50]);
+    expect(new Set([deliver?.roleName, drain?.roleName, sweep?.roleName]).size).toBe(3);
+    const names = stack.roles.map(({ name }) => name);
+    for (const fn of [deliver, drain, sweep]) expect(names).toContain(fn?.roleName);
+  });
+
+  it('resolves what wake-ups need to the names that the embedded AWS uses', () => {
+    const [group] = stack.scheduleGroups;
+    expect(group?.arn).toBe(`arn:aws:scheduler:eu-west-1:000000000000:schedule-group/${group?.name}`);
+    const wakeUps = stack.roles.find(({ name }) => name.includes('WakeUps'));
+    const drain = queueNamed('Drain');
+    for (const fn of ['Deliver', 'Drain'].map(functionNamed)) {
+      expect(fn?.env).toMatchObject({
+        SLUICE_WAKE_UP_GROUP: group?.name,
+        SLUICE_WAKE_UP_ROLE_ARN: wakeUps?.arn,
+        SLUICE_DRAIN_QUEUE_URL: drain?.url,
+        SLUICE_DRAIN_QUEUE_ARN: drain?.arn,
+        SLUICE_PAYLOADS_TABLE: stack.outputs['PayloadsTableName'],
+      });
+      const role = stack.roles.find(({ name }) => name === fn?.roleName);
+      expect(role?.statements).toContainEqual({
+        effect: 'Allow',
+        actions: ['scheduler:CreateSchedule', 'scheduler:UpdateSchedule'],
+        resources: [`arn:aws:scheduler:eu-west-1:000000000000:schedule/${group?.name}/*`],
+      });
+    }
+    expect(wakeUps?.statements).toEqual([{ effect: 'Allow', actions: ['sqs:SendMessage'], resources: [drain?.arn] }]);
+  });
+
+  it('gives the schedule of the sweep as CreateSchedule takes it', () => {
+    const [schedule, ...others] = stack.schedules;
+    const role = stack.roles.find(({ name }) => name.includes('SweepScheduleRole'));
+    expect(others).toEqual([]);
+    expect(schedule?.arn).toBe(`arn:aws:scheduler:eu-west-1:000000000000:schedule/default/${schedule?.name}`);
+    expect(schedule?.createSchedule).toEqual({
+      Name: schedule?.name,
+      Description: 'Sluice: runs the sweep',
+      ScheduleExpression: 'rate(1 minute)',
+      FlexibleTimeWindow: { Mode: 'OFF' },
+      Target: { Arn: functionNamed('Sweep')?.arn, RoleArn: role?.arn, RetryPolicy: { MaximumRetryAttempts: 0 } },
+    });
+  });
+
+  it('connects each event source to its queue and its function, and gives their ids as outputs', () => {
+    const common = { batchSize: 10, windowS: 0, maxConcurrency: 20, reportBatchItemFailures: true, enabled: true };
     expect(stack.eventSources).toEqual([
-      {
-        logicalId: 'WebhooksDeliverSourceB8D3AA4B',
-        queueArn: queueNamed('Delivery')?.arn,
-        functionName: stack.functions[0]?.name,
-        batchSize: 10,
-        windowS: 0,
-        maxConcurrency: 20,
-        reportBatchItemFailures: true,
-        enabled: true,
-      },
+      { ...common, logicalId: 'WebhooksDeliverSourceB8D3AA4B', queueArn: queueNamed('Delivery')?.arn, functionName: functionNamed('Deliver')?.name },
+      { ...common, logicalId: 'WebhooksDrainSource66435982', queueArn: queueNamed('Drain')?.arn, functionName: functionNamed('Drain')?.name },
     ]);
+    expect([stack.outputs['DeliverEventSourceId'], stack.outputs['DrainEventSourceId']]).toEqual(stack.eventSources.map(({ logicalId }) => logicalId));
   });
 
   it('leaves nothing unresolved, also not in policies and outputs', () => {
     expect(JSON.stringify(stack)).not.toMatch(/Fn::|"Ref"|\$\{|\[object/);
     const resources = stack.roles.flatMap(({ statements }) => statements.flatMap((statement) => statement.resources));
-    expect(resources).toHaveLength(5);
+    expect(resources).toHaveLength(26);
     expect(resources.every((resource) => resource.startsWith('arn:aws:'))).toBe(true);
     expect(stack.outputs['FaultQueueUrl']).toBe(queueNamed('Fault')?.url);
   });

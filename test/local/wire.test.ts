@@ -1,5 +1,5 @@
 import { BatchGetItemCommand, CreateTableCommand, DynamoDBClient, GetItemCommand, PutItemCommand, QueryCommand, TransactWriteItemsCommand } from '@aws-sdk/client-dynamodb';
-import { GetScheduleCommand, SchedulerClient } from '@aws-sdk/client-scheduler';
+import { CreateScheduleCommand, GetScheduleCommand, SchedulerClient } from '@aws-sdk/client-scheduler';
 import { CreateQueueCommand, ListQueuesCommand, ReceiveMessageCommand, SQSClient, SendMessageBatchCommand, StartMessageMoveTaskCommand } from '@aws-sdk/client-sqs';
 import { networkInterfaces } from 'node:os';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -113,6 +113,24 @@ describe('the wire', () => {
     expect(entries.map(({ capacityUnits }) => capacityUnits)).toEqual([6, undefined]);
     const [read] = await noted(dynamodb.send(new BatchGetItemCommand({ RequestItems: { records: { Keys: [{ pk: { S: 'a' } }] } } })));
     expect(read).toMatchObject({ action: 'dynamodb:BatchGetItem', resource: table, capacityUnits: 0.5 });
+  });
+
+  it('notes the role that a schedule is given as handed on by its maker', async () => {
+    const scheduler = new SchedulerClient(config(wire, 'DeliverRole'));
+    const RoleArn = 'arn:aws:iam::000000000000:role/WakeUps';
+    const entries = await noted(
+      scheduler.send(
+        new CreateScheduleCommand({
+          Name: 'wake', ScheduleExpression: 'rate(1 hour)', FlexibleTimeWindow: { Mode: 'OFF' },
+          Target: { Arn: 'arn:aws:sqs:eu-west-1:000000000000:q', RoleArn },
+        }),
+      ),
+    );
+    scheduler.destroy();
+    expect(entries.map(({ action, resource }) => [action, resource])).toEqual([
+      ['scheduler:CreateSchedule', 'arn:aws:scheduler:eu-west-1:000000000000:schedule/default/wake'],
+      ['iam:PassRole', RoleArn],
+    ]);
   });
 
   it('meters what the caller did not ask to see, and does not show it', async () => {

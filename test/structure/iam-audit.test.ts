@@ -4,17 +4,20 @@ import { audit, type Call, isAllowed, logCalls, type Statement } from '../suppor
 const queueArn = 'arn:aws:sqs:eu-west-1:000000000000:Delivery';
 const tableArn = 'arn:aws:dynamodb:eu-west-1:000000000000:table/Endpoints';
 const logGroupArn = 'arn:aws:logs:eu-west-1:000000000000:log-group:Logs';
+const schedulesArn = 'arn:aws:scheduler:eu-west-1:000000000000:schedule/WakeUps';
 
 const statements: Statement[] = [
   { effect: 'Allow', actions: ['sqs:ReceiveMessage', 'sqs:DeleteMessage'], resources: [queueArn] },
   { effect: 'Allow', actions: ['dynamodb:UpdateItem'], resources: [tableArn] },
   { effect: 'Allow', actions: ['logs:CreateLogStream', 'logs:PutLogEvents'], resources: [`${logGroupArn}:*`] },
+  { effect: 'Allow', actions: ['scheduler:CreateSchedule'], resources: [`${schedulesArn}/*`] },
 ];
 const calls: Call[] = [
   { action: 'sqs:ReceiveMessage', resource: queueArn },
   { action: 'sqs:DeleteMessage', resource: queueArn },
   { action: 'dynamodb:UpdateItem', resource: tableArn },
   ...logCalls(logGroupArn),
+  { action: 'scheduler:CreateSchedule', resource: `${schedulesArn}/endpoint-1` },
 ];
 
 describe('isAllowed', () => {
@@ -62,7 +65,7 @@ describe('audit', () => {
 
   it('notices an action widened to a wildcard', () => {
     const wide = statements.map((statement) => ({ ...statement, actions: statement.actions.map((action) => action.replace(/:.*/, ':*')) }));
-    expect(audit(wide, calls).broad.map((finding) => finding.action)).toEqual(['sqs:*', 'sqs:*', 'dynamodb:*', 'logs:*', 'logs:*']);
+    expect(audit(wide, calls).broad.map((finding) => finding.action)).toEqual(['sqs:*', 'sqs:*', 'dynamodb:*', 'logs:*', 'logs:*', 'scheduler:*']);
   });
 
   it('notices a permission that nothing used, for each resource by itself', () => {

@@ -39,20 +39,23 @@ export interface Embedded {
   register(endpointId: string, url: string, settings?: Record<string, unknown>, bodySecret?: string): Promise<void>;
   record(endpointId: string, eventId: string): Promise<DeliveryRecord | undefined>;
   advance(ms: number): Promise<void>;
-  /** Moves the clock to when the next hidden message becomes visible, unless something is under way. Waits a little that it ends. */
+  /**
+   * Moves the clock to when the next hidden message becomes visible or the next wake-up is due, unless something is under way.
+   * Waits a little that it ends.
+   */
   skip(options?: SkipOptions): Promise<Skipped>;
   /** As `skip`, without moving anything. */
   look(): Promise<Skipped>;
-  /** Passes time until the delivery queue is empty and nothing is under way. */
-  drainQueue(limitMs?: number): Promise<void>;
+  /** Passes time until the delivery queue and the drain queue are empty, nothing is under way, and no wake-up is to come. */
+  drainQueue(limitMs?: number, options?: DrainOptions): Promise<void>;
   /** Waits until the delivery waits after `attempt` attempts, then moves the clock to its due time. */
   passDue(endpointId: string, eventId: string, attempt: number): Promise<void>;
   calls(since?: number): Promise<CallEntry[]>;
   stack(): Promise<StackSpec>;
-  environments(): Promise<{ pid: number; busy: boolean }[]>;
-  kill(pid: number): Promise<void>;
-  /** Stops the deliver function at its `call`-th call from now on; see local/README.md. A call of 0 only counts. */
-  stopAt(call: number, when: 'before' | 'after'): Promise<void>;
+  environments(fn?: FunctionName): Promise<{ pid: number; busy: boolean }[]>;
+  kill(pid: number, fn?: FunctionName): Promise<void>;
+  /** Stops the function (default: deliver) at its `call`-th call from now on; see local/README.md. A call of 0 only counts. */
+  stopAt(call: number, when: 'before' | 'after', fn?: FunctionName): Promise<void>;
   disarmStop(): Promise<void>;
   stopState(): Promise<StopState>;
   /** Has every such call refused, until `heal`. */
@@ -60,8 +63,22 @@ export interface Embedded {
   heal(): Promise<void>;
   /** Lines that the deliver function has logged. */
   logs(): string;
+  logsOf(fn: FunctionName): string;
   stop(): Promise<number | null>;
 }
+
+export type FunctionName = 'deliver' | 'drain' | 'sweep';
+
+export interface DrainOptions {
+  /** Does not wait for schedules that are to fire later, such as those of an endpoint that stays paused. */
+  readonly ignoreWakeUps?: boolean;
+}
+
+const functionOutputs: Readonly<Record<FunctionName, string>> = {
+  deliver: outputs.deliverFunction,
+  drain: outputs.drainFunction,
+  sweep: outputs.sweepFunction,
+};
 
 export interface StopState {
   readonly counted: readonly CountedCall[];
@@ -100,6 +117,7 @@ export async function startEmbedded(options: StartOptions = {}): Promise<Embedde
     return (await answer.json()) as T;
   };
   const skip = (options: SkipOptions = {}) => post<Skipped>('/_sluice/skip', { waitMs: 500, ...options });
+  const logsOf = (fn: FunctionName) => readFileSync(path.join(dir, 'logs', `${output(functionOutputs[fn])}.log`), 'utf8');
   let version = 0;
   const record: Embedded['record'] = (endpointId, eventId) =>
     readRecord(db, output(outputs.deliveriesTable), recordKeyOf(endpointId, claimKeyOf(eventId)));
@@ -124,11 +142,11 @@ export async function startEmbedded(options: StartOptions = {}): Promise<Embedde
     record,
     skip,
     look: () => skip({ limitMs: 0 }),
-    drainQueue: async (limitMs) => {
-      await until('the delivery queue is empty', async () => {
+    drainQueue: async (limitMs, { ignoreWakeUps = false } = {}) => {
+      await until('the queues are empty', async () => {
         // Some seconds beyond, so that many do not come back one by one.
-        const { idle, hidden } = await skip({ beyondMs: 20_000 });
-        return idle && hidden === 0;
+        const { idle, ready, hidden, wakeUps } = await skip({ beyondMs: 20_000, toWakeUps: !ignoreWakeUps });
+        return idle && ready + hidden === 0 && (ignoreWakeUps || wakeUps === 0);
       }, limitMs);
     },
     async passDue(endpointId, eventId, attempt) {
@@ -143,14 +161,15 @@ export async function startEmbedded(options: StartOptions = {}): Promise<Embedde
     advance: async (ms) => void (await post('/_sluice/clock', { advanceMs: ms })),
     calls: (since = 0) => get(`/_sluice/calls?since=${since}`),
     stack: () => get('/_sluice/stack'),
-    environments: () => get('/_sluice/environments?function=deliver'),
-    kill: async (pid) => void (await post('/_sluice/kill', { function: 'deliver', pid })),
-    stopAt: async (call, when) => void (await post('/_sluice/stop-at', { function: 'deliver', call, when })),
+    environments: (fn = 'deliver') => get(`/_sluice/environments?function=${fn}`),
+    kill: async (pid, fn = 'deliver') => void (await post('/_sluice/kill', { function: fn, pid })),
+    stopAt: async (call, when, fn = 'deliver') => void (await post('/_sluice/stop-at', { function: fn, call, when })),
     disarmStop: async () => void (await post('/_sluice/stop-at', {}, 'DELETE')),
     stopState: () => get('/_sluice/stop-at'),
     refuse: async (fault) => void (await post('/_sluice/faults', fault)),
     heal: async () => void (await post('/_sluice/faults', {}, 'DELETE')),
-    logs: () => readFileSync(path.join(dir, 'logs', `${Object.values(local.functions)[0] ?? ''}.log`), 'utf8'),
+    logs: () => logsOf('deliver'),
+    logsOf,
     async stop() {
       sqs.destroy();
       db.destroy();

@@ -8,7 +8,7 @@ import { claimEndsEpochMs, removedCfg, type Claim, type Holding, type Lane, type
 import type { Pace } from '../../lambdas/shared/core/pace.ts';
 import { stateName, type DeliveryRecord, type WaitingRecord } from '../../lambdas/shared/core/record.ts';
 import type {
-  Admission, Endpoint, Endpoints, GiveBack, HeldIndex, LaneGuard, Lanes, LaneState, Payloads, Records, StoredEndpoint, WriteAnswer,
+  Admission, Endpoint, Endpoints, GiveBack, HeldIndex, HeldKey, LaneGuard, Lanes, LaneState, Payloads, Records, StoredEndpoint, WriteAnswer,
 } from '../../lambdas/shared/ports/index.ts';
 
 interface MutableLane {
@@ -247,9 +247,12 @@ export class FakeStore {
 
   readonly heldIndex: HeldIndex = {
     page: (endpointId, limit, from) => {
-      const start = (from as number | undefined) ?? 0;
-      const all = this.held(endpointId).map(({ recordKey, dueEpochMs }) => ({ recordKey, dueEpochMs }));
-      return Promise.resolve({ keys: all.slice(start, start + limit), next: start + limit < all.length ? start + limit : undefined });
+      const after = from as HeldKey | undefined;
+      const all = this.held(endpointId)
+        .map(({ recordKey, dueEpochMs }): HeldKey => ({ recordKey, dueEpochMs }))
+        .filter((key) => after === undefined || compareKeys(key, after) > 0);
+      const keys = all.slice(0, limit);
+      return Promise.resolve({ keys, next: keys.length < all.length ? keys.at(-1) : undefined });
     },
   };
 
@@ -257,7 +260,7 @@ export class FakeStore {
   held(endpointId = 'acme'): WaitingRecord[] {
     return [...this.#records.values()]
       .filter((record): record is WaitingRecord => record.state === 'waiting' && record.home === 'held' && record.endpointId === endpointId)
-      .toSorted((a, b) => a.dueEpochMs - b.dueEpochMs);
+      .toSorted(compareKeys);
   }
 
   #write(from: DeliveryRecord | undefined, to: DeliveryRecord): WriteAnswer {
@@ -270,6 +273,10 @@ export class FakeStore {
     this.seed(to);
     return 'written';
   }
+}
+
+function compareKeys(a: HeldKey, b: HeldKey): number {
+  return a.dueEpochMs - b.dueEpochMs || (a.recordKey < b.recordKey ? -1 : Number(a.recordKey > b.recordKey));
 }
 
 function stateOf({ avail, breaker, nextAtEpochMs, pace, holding }: MutableLane): LaneState {

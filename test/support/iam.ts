@@ -17,7 +17,10 @@ export interface Audit {
   denied: Call[];
   /** What an Allow statement names and no call needed. */
   unused: { statement: Statement; action: string; resource: string }[];
-  /** Allow statements with an action or resource that is not the exact name of one that was called. Streams of a log group are excepted. */
+  /**
+   * Allow statements with an action or resource that is not the exact name of one that was called. Streams of a log group and
+   * schedules of a group are excepted.
+   */
   broad: { statement: Statement; action?: string; resource?: string }[];
 }
 
@@ -57,13 +60,18 @@ function unusedOf(statement: Statement, calls: readonly Call[]): Audit['unused']
 
 function broadOf(statement: Statement, calls: readonly Call[]): Audit['broad'] {
   const actions = statement.actions.filter((action) => !calls.some((call) => call.action.toLowerCase() === action.toLowerCase()));
-  const resources = statement.resources.filter((resource) => !isStreamsOfOneLogGroup(resource) && !calls.some((call) => call.resource === resource));
+  const resources = statement.resources.filter((resource) => !isStreamsOfOneLogGroup(resource) && !isSchedulesOfOneGroup(resource) && !calls.some((call) => call.resource === resource));
   return [...actions.map((action) => ({ statement, action })), ...resources.map((resource) => ({ statement, resource }))];
 }
 
 /** A stream's name is Lambda's choice, so this one suffix cannot be spelled out. */
 function isStreamsOfOneLogGroup(resource: string): boolean {
   return /^arn:[^*?:]+:logs:[^*?:]+:[^*?:]+:log-group:[^*?:]+:\*$/.test(resource);
+}
+
+/** A schedule's name is the senders' choice; the group holds no others. */
+function isSchedulesOfOneGroup(resource: string): boolean {
+  return /^arn:[^*?:]+:scheduler:[^*?:]+:[^*?:]+:schedule\/[^*?:/]+\/\*$/.test(resource);
 }
 
 function matches(pattern: string, text: string): boolean {

@@ -32,29 +32,41 @@ export interface FunctionLimits {
   admitMarginMs: number;
 }
 
+/** A function that sends, with what its event source does. */
+export interface SenderNumbers extends FunctionLimits {
+  batchSize: number;
+  batchingWindowS: number;
+  maxConcurrency: number;
+}
+
 /** Everything that relations are checked on; lib/stage-config.ts makes one for each stage. */
 export interface StageNumbers {
   /** Only the stage named `local` may open the egress guard to special address space. */
   name: string;
-  deliver: FunctionLimits & { batchSize: number; batchingWindowS: number; maxConcurrency: number };
+  deliver: SenderNumbers;
+  drain: SenderNumbers;
   budgetsMs: AttemptBudgetsMs;
   deliveryQueue: { visibilityTimeoutS: number; retentionS: number; maxReceiveCount: number; maxMessageBytes: number };
   deadLetterQueue: { retentionS: number; maxMessageBytes: number };
   faultQueue: { retentionS: number; maxMessageBytes: number };
-  drainQueue: { retentionS: number };
+  drainQueue: { visibilityTimeoutS: number; retentionS: number };
   egress: EgressRules;
 }
 
 const defaultFunction: FunctionLimits = deliver;
+const senders = ['deliver', 'drain'] as const;
 const phases = ['connection', 'setup', 'write', 'read', 'total'] as const;
 
 /** Checks a stage; an empty list means that all relations hold. */
 export function checkStage(stage: StageNumbers): Violation[] {
   return [
-    ...checkTimeout(stage),
+    ...senders.flatMap((sender) => checkTimeout(stage, sender)),
+    ...checkDrain(stage),
     ...checkPhases(stage.budgetsMs),
-    ...checkEventSource(stage),
-    ...checkVisibility(stage),
+    ...senders.flatMap((sender) => checkEventSource(sender, stage[sender])),
+    ...checkVisibility('deliver', stage.deliver, 'deliveryQueue', stage.deliveryQueue),
+    ...checkVisibility('drain', stage.drain, 'drainQueue', stage.drainQueue),
+    ...checkReceives(stage),
     ...checkRetention(stage),
     ...checkSizes(stage),
     ...checkEgress(stage),
@@ -88,24 +100,43 @@ function checkPhases(budgetsMs: AttemptBudgetsMs): Violation[] {
   return violations;
 }
 
-function checkTimeout(stage: StageNumbers): Violation[] {
-  const { timeoutS, settleMarginMs, admitMarginMs } = stage.deliver;
+type SenderName = (typeof senders)[number];
+
+function checkTimeout(stage: StageNumbers, sender: SenderName): Violation[] {
+  const { timeoutS, settleMarginMs, admitMarginMs } = stage[sender];
+  const field = `${sender}.timeoutS`;
   const violations = [
-    ...atMost('deliver.timeoutS', timeoutS, stageBounds.maxTimeoutS, 's'),
-    ...atLeast('deliver.settleMarginMs', settleMarginMs, deliver.minSettleMarginMs, 'ms'),
-    ...atLeast('deliver.admitMarginMs', admitMarginMs, deliver.minAdmitMarginMs, 'ms'),
+    ...atMost(field, timeoutS, stageBounds.maxTimeoutS, 's'),
+    ...atLeast(`${sender}.settleMarginMs`, settleMarginMs, deliver.minSettleMarginMs, 'ms'),
+    ...atLeast(`${sender}.admitMarginMs`, admitMarginMs, deliver.minAdmitMarginMs, 'ms'),
   ];
-  for (const sum of budgetSums(stage.budgetsMs, stage.deliver)) {
+  for (const sum of budgetSums(stage.budgetsMs, stage[sender])) {
     const timeoutMs = timeoutS * 1_000;
     if (sum.totalMs < timeoutMs) continue;
     violations.push({
-      field: 'deliver.timeoutS',
+      field,
       value: timeoutS,
       bound: `> ${sum.totalMs} ms`,
-      message: `deliver.timeoutS ${timeoutS} is too short: ${sum.text} ${sum.totalMs === timeoutMs ? '=' : '>'} ${timeoutMs} ms`,
+      message: `${field} ${timeoutS} is too short: ${sum.text} ${sum.totalMs === timeoutMs ? '=' : '>'} ${timeoutMs} ms`,
     });
   }
   return violations;
+}
+
+/** An endpoint's budgets are checked against the deliver function only, so what fits there must fit the drain. */
+function checkDrain({ deliver: first, drain }: StageNumbers): Violation[] {
+  const field = 'drain.timeoutS';
+  const violations = atLeast(field, drain.timeoutS, first.timeoutS, 's', ' (deliver.timeoutS)');
+  const [roomMs, neededMs] = [roomForAttemptMs(drain), roomForAttemptMs(first)];
+  if (roomMs < neededMs) {
+    const message = `${field} ${drain.timeoutS} leaves ${roomMs} ms beside its margins, and deliver.timeoutS ${first.timeoutS} leaves ${neededMs} ms: an attempt that fits there must fit here`;
+    violations.push({ field, value: drain.timeoutS, bound: `>= ${neededMs} ms beside its margins`, message });
+  }
+  return violations;
+}
+
+function roomForAttemptMs({ timeoutS, settleMarginMs, admitMarginMs }: FunctionLimits): number {
+  return timeoutS * 1_000 - settleMarginMs - admitMarginMs;
 }
 
 /** The two sums that must stay below the function's timeout: all phases one after the other, and the wait for a socket with the total. */
@@ -128,19 +159,22 @@ function spelledOut(terms: [string, number][]): { totalMs: number; text: string 
   return { totalMs, text: `${terms.map(([name, ms]) => `${name} ${ms}`).join(' + ')} = ${totalMs} ms` };
 }
 
-function checkEventSource({ deliver: source, deliveryQueue }: StageNumbers): Violation[] {
+function checkEventSource(sender: SenderName, source: SenderNumbers): Violation[] {
   return [
-    ...within('deliver.batchSize', source.batchSize, 1, aws.sqsBatchEntries, 'messages'),
-    ...within('deliver.batchingWindowS', source.batchingWindowS, 0, stageBounds.maxBatchingWindowS, 's'),
-    ...within('deliver.maxConcurrency', source.maxConcurrency, aws.minEventSourceConcurrency, stageBounds.maxEventSourceConcurrency, 'invocations'),
-    ...within('deliveryQueue.maxReceiveCount', deliveryQueue.maxReceiveCount, stageBounds.minReceiveCount, stageBounds.maxReceiveCount, 'receives'),
+    ...within(`${sender}.batchSize`, source.batchSize, 1, aws.sqsBatchEntries, 'messages'),
+    ...within(`${sender}.batchingWindowS`, source.batchingWindowS, 0, stageBounds.maxBatchingWindowS, 's'),
+    ...within(`${sender}.maxConcurrency`, source.maxConcurrency, aws.minEventSourceConcurrency, stageBounds.maxEventSourceConcurrency, 'invocations'),
   ];
 }
 
+function checkReceives({ deliveryQueue }: StageNumbers): Violation[] {
+  return within('deliveryQueue.maxReceiveCount', deliveryQueue.maxReceiveCount, stageBounds.minReceiveCount, stageBounds.maxReceiveCount, 'receives');
+}
+
 /** Below six timeouts plus the window a batch that Lambda still retries becomes visible again: overlapping deliveries. */
-function checkVisibility({ deliver: source, deliveryQueue }: StageNumbers): Violation[] {
-  const field = 'deliveryQueue.visibilityTimeoutS';
-  const value = deliveryQueue.visibilityTimeoutS;
+function checkVisibility(sender: SenderName, source: SenderNumbers, queueName: string, queue: { visibilityTimeoutS: number }): Violation[] {
+  const field = `${queueName}.visibilityTimeoutS`;
+  const value = queue.visibilityTimeoutS;
   const neededS = aws.visibilityPerTimeout * source.timeoutS + source.batchingWindowS;
   const violations = atMost(field, value, aws.sqsMaxVisibilityS, 's');
   if (value < neededS) {
@@ -149,8 +183,8 @@ function checkVisibility({ deliver: source, deliveryQueue }: StageNumbers): Viol
       value,
       bound: `>= ${neededS} s`,
       message:
-        `${field} ${value} is too short: ${aws.visibilityPerTimeout} × deliver.timeoutS ${source.timeoutS}` +
-        ` + deliver.batchingWindowS ${source.batchingWindowS} = ${neededS} s > ${value} s`,
+        `${field} ${value} is too short: ${aws.visibilityPerTimeout} × ${sender}.timeoutS ${source.timeoutS}` +
+        ` + ${sender}.batchingWindowS ${source.batchingWindowS} = ${neededS} s > ${value} s`,
     });
   }
   return violations;
