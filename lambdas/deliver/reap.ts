@@ -1,7 +1,7 @@
 import { afterReap } from '../shared/core/decide.ts';
-import { shortHash } from '../shared/core/keys.ts';
+import { recordKeyOf, shortHash } from '../shared/core/keys.ts';
 import type { Claim } from '../shared/core/lane.ts';
-import { assertTransition, type DeliveryRecord } from '../shared/core/record.ts';
+import { assertTransition, type DeliveryRecord, type WaitingRecord } from '../shared/core/record.ts';
 import type { ReapClaim } from '../shared/ports/index.ts';
 import { blankOf } from './decide-copy.ts';
 import type { Copy, DeliverDeps } from './types.ts';
@@ -12,24 +12,34 @@ import type { Copy, DeliverDeps } from './types.ts';
  * False where the claim must stay for now: somebody else was quicker, or only another message may speak for it.
  */
 export async function reapExpired(deps: DeliverDeps, copy: Copy, claim: Claim): Promise<boolean> {
-  const { found, unread } = await deps.records.read([copy.recordKey]);
-  if (unread.has(copy.recordKey)) return false;
-  const record = found.get(copy.recordKey);
+  const { endpointId } = copy.message;
   // Without a record only this payload's own message knows what the dead owner may have sent.
-  if (record === undefined && claim.shortHash !== copy.shortHash) return false;
-  const ambiguous = ambiguousAttempt(copy, claim, record, deps.clock.nowEpochMs());
+  return reap(deps, { endpointId, claimKey: copy.claimKey }, claim, () => (claim.shortHash === copy.shortHash ? blankOf(copy) : undefined));
+}
+
+/** As `reapExpired`, for one whose message nobody has: where there is no record, the claim stays for that message. */
+export async function reapOrphan(deps: DeliverDeps, key: { endpointId: string; claimKey: string }, claim: Claim): Promise<boolean> {
+  return reap(deps, key, claim, () => undefined);
+}
+
+async function reap(deps: DeliverDeps, { endpointId, claimKey }: { endpointId: string; claimKey: string }, claim: Claim, blank: () => WaitingRecord | undefined): Promise<boolean> {
+  const recordKey = recordKeyOf(endpointId, claimKey);
+  const { found, unread } = await deps.records.read([recordKey]);
+  if (unread.has(recordKey)) return false;
+  const record = found.get(recordKey);
+  const base = record ?? blank();
+  if (base === undefined) return false;
+  const ambiguous = ambiguousAttempt(record, base, claim, deps.clock.nowEpochMs());
   if (ambiguous !== undefined) assertTransition(ambiguous.from, ambiguous.to);
-  const { endpointId, eventId } = copy.message;
-  const answer = await deps.lanes.reapClaim({ endpointId, claimKey: copy.claimKey, claim, ambiguous });
-  if (answer === 'reaped') deps.telemetry.event('claim-reaped', { endpointId, eventId, ambiguous: ambiguous === undefined ? 0 : 1 });
+  const answer = await deps.lanes.reapClaim({ endpointId, claimKey, claim, ambiguous });
+  if (answer === 'reaped') deps.telemetry.event('claim-reaped', { endpointId, eventId: base.eventId, ambiguous: ambiguous === undefined ? 0 : 1 });
   return answer === 'reaped';
 }
 
 /** What the dead owner owes the record; nothing if its verdict is there, for a verdict never goes away while the claim stays. */
-function ambiguousAttempt(copy: Copy, claim: Claim, record: DeliveryRecord | undefined, nowEpochMs: number): ReapClaim['ambiguous'] {
-  if (record === undefined) return { from: undefined, to: afterReap(blankOf(copy), claim.leaseId, nowEpochMs) };
-  if (record.state !== 'waiting' || record.lastLease?.leaseId === claim.leaseId) return undefined;
+function ambiguousAttempt(from: DeliveryRecord | undefined, base: DeliveryRecord, claim: Claim, nowEpochMs: number): ReapClaim['ambiguous'] {
+  if (base.state !== 'waiting' || base.lastLease?.leaseId === claim.leaseId) return undefined;
   // An owner that held another payload than the record's found a conflict, and sent nothing.
-  if (claim.shortHash !== shortHash(record.payloadHash)) return undefined;
-  return { from: record, to: afterReap(record, claim.leaseId, nowEpochMs) };
+  if (claim.shortHash !== shortHash(base.payloadHash)) return undefined;
+  return { from: from as WaitingRecord | undefined, to: afterReap(base, claim.leaseId, nowEpochMs) };
 }

@@ -3,7 +3,9 @@ import { sendWaves, type Waves } from '../deliver/waves.ts';
 import { triedFromEpochMs } from '../shared/core/breaker.ts';
 import { drain as limits, hold as holdLimits } from '../shared/limits/numbers.ts';
 import { buryAged } from './bury-aged.ts';
+import { clearDeadRuns } from './clear-dead-runs.ts';
 import { endRun, type Next } from './end-run.ts';
+import { finishBurials } from './finish-burials.ts';
 import { createHeldCopies } from './held-copies.ts';
 import { createTurn, type Turn } from './turn.ts';
 import type { DrainDeps } from './types.ts';
@@ -18,6 +20,8 @@ export async function drainEndpoint(deps: DrainDeps, endpointId: string, invocat
   // Nothing is held, or another run is at it and looks again before it ends. Unsure: if it was begun, its expiry is the next wake-up.
   if (begun.kind !== 'begun' || begun.lane === undefined) return;
   const { holdSeq, holding, slots, nextAtEpochMs } = begun.lane;
+  await clearDeadRuns(deps, endpointId, begun.lane);
+  const isBuried = await finishBurials(deps, endpointId);
   const held = createHeldCopies(deps, endpointId, limits.pageLanes * Math.max(1, slots));
   const turn = createTurn(deps, held, nextAtEpochMs, invocation);
   const waves = await sendWaves(deps, endpointId, [], turn, invocation);
@@ -25,12 +29,12 @@ export async function drainEndpoint(deps: DrainDeps, endpointId: string, invocat
   await turn.ended();
   const taken = turn.taken() + aged;
   deps.telemetry.event('drained', { endpointId, attempts: turn.attempts(), taken, stop: waves.stop.kind });
-  const next = await nextOf(deps, endpointId, waves, turn);
+  const next = await nextOf(deps, endpointId, waves, turn, isBuried);
   await endRun(deps, { endpointId, leaseId, seq: holdSeq, heldAtEpochMs: holding?.heldAtEpochMs ?? 0, taken }, next);
 }
 
-/** When to come again, by what stopped the run. */
-async function nextOf(deps: DrainDeps, endpointId: string, { stop, endpoint }: Waves, turn: Turn): Promise<Next> {
+/** When to come again, by what stopped the run. `isBuried`: no burial of a dead run is left. */
+async function nextOf(deps: DrainDeps, endpointId: string, { stop, endpoint }: Waves, turn: Turn, isBuried: boolean): Promise<Next> {
   const nowEpochMs = deps.clock.nowEpochMs();
   // A run that got nowhere would get nowhere again.
   const soonEpochMs = turn.attempts() + turn.taken() > 0 ? nowEpochMs : nowEpochMs + limits.busyMs;
@@ -50,7 +54,8 @@ async function nextOf(deps: DrainDeps, endpointId: string, { stop, endpoint }: W
       return { kind: 'blocked', untilEpochMs: soonEpochMs };
     case 'done': {
       const dueEpochMs = await earliestDue(deps, endpointId, turn);
-      return dueEpochMs === undefined ? { kind: 'empty' } : { kind: 'due', fromEpochMs: Math.max(dueEpochMs, soonEpochMs) };
+      if (dueEpochMs === undefined) return isBuried ? { kind: 'empty' } : { kind: 'blocked', untilEpochMs: nowEpochMs + limits.busyMs };
+      return { kind: 'due', fromEpochMs: Math.max(dueEpochMs, soonEpochMs) };
     }
   }
 }

@@ -1,8 +1,10 @@
 import { DeleteMessageCommand, ReceiveMessageCommand, SendMessageBatchCommand, type Message } from '@aws-sdk/client-sqs';
+import { createDynamoDbLanes } from '../../lambdas/shared/adapters/dynamodb-lanes.ts';
+import { sendWakeUp } from '../../lambdas/shared/adapters/wake-ups.ts';
 import { claimKeyOf, recordKeyOf, syntheticKeyOf } from '../../lambdas/shared/core/keys.ts';
 import type { DeadReason } from '../../lambdas/shared/core/record.ts';
 import { messageAttributes, outputs } from '../../lambdas/shared/limits/names.ts';
-import { messageBody, until, type Embedded } from './embedded.ts';
+import { functionNames, messageBody, until, type Embedded, type FunctionName } from './embedded.ts';
 import type { Recorded, Recorder, Reply } from './recorder.ts';
 
 /** Where a run is crashed: at a call that the function makes, or at a request that the consumer gets. */
@@ -15,6 +17,8 @@ export interface Scenario {
   readonly name: string;
   /** What the consumer gets in a run without a crash, from the preparation on: the measure of the others. */
   readonly requests: number;
+  /** The function that is crashed; default: deliver. */
+  readonly fn?: FunctionName;
   /** What must be there first. No crash here; must leave nothing under way. */
   prepare?(run: CrashRun): Promise<unknown>;
   /** What the crashes are put into: from here until the queue is empty. */
@@ -55,7 +59,7 @@ export class CrashRun {
   stoppedAtRequest: string | undefined;
   #requests = 0;
   #armed = false;
-  #loggedBefore = 0;
+  #loggedBefore: ReadonlyMap<FunctionName, number> = new Map();
   readonly #n: number;
   readonly #stop: Stop;
   readonly #scenario: Scenario;
@@ -158,18 +162,41 @@ export class CrashRun {
   }
 
   async killBusy(): Promise<void> {
-    await Promise.all((await this.#busy()).map((pid) => this.embedded.kill(pid)));
+    await Promise.all((await this.#busy()).map((pid) => this.embedded.kill(pid, this.#fn)));
   }
 
   /** What the function has logged since the run was armed. */
   logged(): string {
-    return this.embedded.logs().slice(this.#loggedBefore);
+    return functionNames.map((fn) => this.embedded.logsOf(fn).slice(this.#loggedBefore.get(fn))).join('\n');
+  }
+
+  /** The lane's word for it that deliveries are held. */
+  async isHolding(): Promise<boolean> {
+    if (!this.endpointIds.has(this.endpointId)) return false;
+    return (await this.embedded.registry.get(this.endpointId))?.lane.holding !== undefined;
+  }
+
+  /** Has the drain come now, as a resume does. */
+  wake(): Promise<void> {
+    return sendWakeUp(this.embedded.sqs, this.embedded.output(outputs.drainQueueUrl), this.endpointId);
+  }
+
+  /** Moves this run's breaker to open, as its deliveries would have done. @param forMs until it may be tried */
+  async openBreaker(forMs: number): Promise<void> {
+    const { nowEpochMs } = await this.embedded.look();
+    const breaker = (await this.embedded.registry.get(this.endpointId))?.lane.breaker;
+    const open = { state: 'open', round: (breaker?.round ?? 0) + 1, cause: 'failing', untilEpochMs: nowEpochMs + forMs, trips: 1, canary: undefined } as const;
+    const { embedded } = this;
+    const lanes = createDynamoDbLanes(embedded.db, { endpoints: embedded.output(outputs.endpointsTable), deliveries: embedded.output(outputs.deliveriesTable) });
+    const answer = await lanes.moveBreaker(this.endpointId, breaker, open);
+    if (answer.kind !== 'moved') throw new Error(`the breaker of ${this.endpointId}: ${answer.kind}`);
   }
 
   async arm(): Promise<void> {
-    this.#loggedBefore = this.embedded.logs().length;
+    this.#loggedBefore = new Map(functionNames.map((fn) => [fn, this.embedded.logsOf(fn).length]));
     const { at } = this.#stop;
-    await (at === 'call' ? this.embedded.stopAt(this.#stop.nth, this.#stop.when) : this.embedded.stopAt(0, 'before'));
+    const fn = this.#fn;
+    await (at === 'call' ? this.embedded.stopAt(this.#stop.nth, this.#stop.when, fn) : this.embedded.stopAt(0, 'before', fn));
     this.#armed = true;
   }
 
@@ -187,12 +214,16 @@ export class CrashRun {
     return { ...reply, before: async () => (await reply.before?.(), this.#freezeBusy()), after: kill };
   }
 
+  get #fn(): FunctionName {
+    return this.#scenario.fn ?? 'deliver';
+  }
+
   async #freezeBusy(): Promise<void> {
     for (const pid of await this.#busy()) process.kill(pid, 'SIGSTOP');
   }
 
   async #busy(): Promise<number[]> {
-    return (await this.embedded.environments()).filter(({ busy }) => busy).map(({ pid }) => pid);
+    return (await this.embedded.environments(this.#fn)).filter(({ busy }) => busy).map(({ pid }) => pid);
   }
 
   #noted(name: string, { payload, more, ends = 'delivered' }: SendOptions): Sent {

@@ -67,7 +67,8 @@ export interface Embedded {
   stop(): Promise<number | null>;
 }
 
-export type FunctionName = 'deliver' | 'drain' | 'sweep';
+export const functionNames = ['deliver', 'drain', 'sweep'] as const;
+export type FunctionName = (typeof functionNames)[number];
 
 export interface DrainOptions {
   /** Does not wait for schedules that are to fire later, such as those of an endpoint that stays paused. */

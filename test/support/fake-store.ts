@@ -246,6 +246,10 @@ export class FakeStore {
   readonly bodies = new Map<string, string>();
 
   readonly heldIndex: HeldIndex = {
+    burying: (endpointId, limit) => {
+      const all = [...this.#records.values()].filter((r) => r.endpointId === endpointId && r.state === 'dead' && r.phase === 'burying');
+      return Promise.resolve(all.slice(0, limit).map(({ recordKey }) => recordKey));
+    },
     page: (endpointId, limit, from) => {
       const after = from as HeldKey | undefined;
       const all = this.held(endpointId)
