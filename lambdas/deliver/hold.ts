@@ -1,4 +1,5 @@
 import { triedFromEpochMs } from '../shared/core/breaker.ts';
+import { claimEndsEpochMs, isExpired } from '../shared/core/lane.ts';
 import { held } from '../shared/core/decide.ts';
 import { assertTransition, type DeliveryRecord, type WaitingRecord } from '../shared/core/record.ts';
 import type { EndpointConfig } from '../shared/limits/endpoint-schema.ts';
@@ -6,12 +7,13 @@ import { hold as limits, putBack as putBackLimits } from '../shared/limits/numbe
 import type { ReceivedMessage } from '../shared/ports/index.ts';
 import { buryConflict, buryOverLimit, finishBurial } from './bury.ts';
 import { blankOf, decideCopy } from './decide-copy.ts';
-import { putBack, putBackUntried } from './retain.ts';
+import { reapExpired } from './reap.ts';
+import { putBack, putBackPastClaim, putBackUntried } from './retain.ts';
 import type { Copy, DeliverDeps, Exit, Invocation } from './types.ts';
 import type { Stop, Waves } from './waves.ts';
 
 /** The lane's state, and what stood in the way. */
-type Why = Pick<Waves, 'stop' | 'holding' | 'endpoint'> & { readonly config: EndpointConfig };
+type Why = Pick<Waves, 'stop' | 'holding' | 'endpoint' | 'seen'> & { readonly config: EndpointConfig };
 
 /**
  * True where a delivery that was not tried goes to the hold: its endpoint is served by the drain alone, others of it are held
@@ -57,6 +59,13 @@ interface Stored {
 /** Payload and record; or what the record asks for instead. */
 async function store(deps: DeliverDeps, copy: Copy, record: DeliveryRecord | undefined, why: Why & { isFull: boolean }, invocation: Invocation): Promise<Stored> {
   const nowEpochMs = deps.clock.nowEpochMs();
+  const claim = why.seen?.claims.get(copy.claimKey);
+  if (why.seen !== undefined && claim !== undefined) {
+    // A copy that goes takes with it whoever would come for the claim of a dead worker.
+    if (!isExpired(why.seen, claim, nowEpochMs)) return { exit: await putBackPastClaim(deps, copy.received, claimEndsEpochMs(why.seen, claim), invocation) };
+    if (!(await reapExpired(deps, copy, claim))) return { exit: await putBack(deps, copy.received) };
+    return { exit: await putBackUntried(deps, copy.received, why, invocation) };
+  }
   const decision = await decideCopy(deps, copy, record, nowEpochMs);
   switch (decision.kind) {
     case 'held':
@@ -66,6 +75,8 @@ async function store(deps: DeliverDeps, copy: Copy, record: DeliveryRecord | und
       if (why.isFull) return { exit: await buryOverLimit(deps, copy, record, why.endpoint, invocation) };
       return hold(deps, copy, record as WaitingRecord | undefined, nowEpochMs);
     case 'done':
+      // Whether a claim is left is not known.
+      if (why.seen === undefined) return { exit: await putBackUntried(deps, copy.received, why, invocation) };
       deps.telemetry.event('copy-done', { endpointId: copy.message.endpointId, eventId: copy.message.eventId, why: decision.why });
       return { exit: { kind: 'ack' } };
     case 'conflict':

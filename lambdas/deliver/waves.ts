@@ -1,5 +1,5 @@
 import type { Breaker, OpenBreaker, Sample } from '../shared/core/breaker.ts';
-import type { Holding } from '../shared/core/lane.ts';
+import type { Holding, Lane } from '../shared/core/lane.ts';
 import { roomFromEpochMs, spend } from '../shared/core/rate.ts';
 import type { EndpointConfig } from '../shared/limits/endpoint-schema.ts';
 import type { GiveBack, GiveBackAnswer, StoredEndpoint } from '../shared/ports/index.ts';
@@ -51,6 +51,8 @@ export interface Waves {
   readonly left: readonly Copy[];
   readonly stop: Stop;
   readonly holding: Holding | undefined;
+  /** The lane as it refused last; undefined where it never did. */
+  readonly seen: Lane | undefined;
 }
 
 /** How long waves go on, and with what. */
@@ -78,6 +80,7 @@ export async function sendWaves(deps: DeliverDeps, endpointId: string, copies: r
   let wave: Wave | undefined;
   let stop: Stop = { kind: 'done' };
   let holding: Holding | undefined;
+  let seen: Lane | undefined;
   let { nextAtEpochMs } = pacing;
   const close = async (answer?: GiveBackAnswer) => {
     if (wave === undefined) return;
@@ -116,6 +119,7 @@ export async function sendWaves(deps: DeliverDeps, endpointId: string, copies: r
     const open = new Set([...(wave?.untried ?? []), ...admission.refused.filter((r) => r.notBeforeEpochMs === undefined).map((r) => r.copy), ...beyond]);
     // In the order in which they came: the drain's is that of their due times.
     left = left.filter((copy) => open.has(copy));
+    seen = admission.seen ?? seen;
     nextAtEpochMs = wave === undefined ? nextAtEpochMs : wave.nextAtEpochMs;
     holding = wave === undefined ? admission.seen?.holding : wave.holding;
     stop = stopAfter(deps, admission, wave);
@@ -129,7 +133,7 @@ export async function sendWaves(deps: DeliverDeps, endpointId: string, copies: r
     }
   }
   await close();
-  return { endpoint, exits, left, stop, holding };
+  return { endpoint, exits, left, stop, holding, seen };
 }
 
 /** Requests that an endpoint's rate has room for now, or from when on it has room for one. */

@@ -96,7 +96,7 @@ describe('a record\'s item', () => {
   it('of a newer version is not decided from: its key is unread', async () => {
     const record = waiting({ attempt: 1 });
     await write(undefined, record);
-    await subject.setAttribute(record.recordKey, 'v', { N: String(limits.version + 1) });
+    await subject.setAttribute(record.recordKey, 'v', { N: String(limits.heldVersion + 1) });
     const { found, unread } = await subject.world.records.read([record.recordKey]);
     expect([found.size, [...unread]]).toEqual([0, [record.recordKey]]);
     await expect(readRecord(subject.client, tables.deliveries, record.recordKey)).rejects.toThrow('newer than this program');
@@ -106,7 +106,7 @@ describe('a record\'s item', () => {
     const [newer, known] = [waiting({ attempt: 1 }), waiting({ attempt: 1 }, 'b')];
     await write(undefined, newer);
     await write(undefined, known);
-    await subject.setAttribute(newer.recordKey, 'v', { N: String(limits.version + 1) });
+    await subject.setAttribute(newer.recordKey, 'v', { N: String(limits.heldVersion + 1) });
     const { found, unread } = await subject.world.records.read([newer.recordKey, known.recordKey]);
     expect([[...found.keys()], [...unread]]).toEqual([[known.recordKey], [newer.recordKey]]);
   });

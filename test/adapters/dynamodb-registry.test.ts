@@ -4,7 +4,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createDynamoDbEndpoints, toEndpoint } from '../../lambdas/shared/adapters/dynamodb-endpoints.ts';
 import { removedCfg } from '../../lambdas/shared/core/lane.ts';
 import type { Endpoint } from '../../lambdas/shared/ports/index.ts';
-import { endpointOf, secret } from '../support/builders.ts';
+import { endpointOf, laneOf, secret } from '../support/builders.ts';
 import { startDynamoSubject, tables, type DynamoSubject } from '../support/dynamo-subject.ts';
 import { expiresEpochMs, LaneSubject } from '../support/world.ts';
 
@@ -37,7 +37,7 @@ describe('put', () => {
     expect(await subject.world.registry.put(endpoint(3, 'V1'))).toBe('written');
     expect(await subject.world.registry.get(lane.endpointId)).toEqual({
       endpoint: endpoint(3, 'V1'),
-      lane: { slots: 3, avail: 3, cfg: 'V1', leases: new Map(), claims: new Map(), failures: 0 },
+      lane: laneOf({ slots: 3, avail: 3 }),
     });
     expect(await createDynamoDbEndpoints(subject.client, tables.endpoints).read(lane.endpointId)).toEqual(endpoint(3, 'V1'));
   });

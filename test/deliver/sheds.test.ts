@@ -36,7 +36,9 @@ describe('a lane that is full', () => {
   it('has what comes join the tail at once while anything is held', async () => {
     const h = await full();
     await h.runOne(bodyOf({ eventId: 'first' }), { receiveCount: 3 });
+    h.clock.advance(1);
     expect(await h.runOne(bodyOf({ eventId: 'second' }))).toMatchObject({ exit: 'ack' });
+    h.clock.advance(1);
     await freed(h);
     // A free slot of a lane of one is the drain's.
     expect(await h.runOne(bodyOf({ eventId: 'third' }))).toMatchObject({ exit: 'ack' });
