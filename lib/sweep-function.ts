@@ -28,7 +28,6 @@ export class SweepFunction extends Construct {
         [env.endpointsTable]: tables.endpoints.tableName,
         [env.deliveriesTable]: tables.deliveries.tableName,
         [env.drainQueueUrl]: queues.drain.queueUrl,
-        [env.deliveryQueueUrl]: queues.delivery.queueUrl,
       },
       statements: sweepStatements(props),
       isDisposable: stage.name === 'local',
@@ -55,7 +54,8 @@ function sweepStatements({ queues, tables }: SweepFunctionProps) {
   return [
     allow(['dynamodb:GetItem', 'dynamodb:UpdateItem'], tables.endpoints.tableArn),
     allow(['dynamodb:Query'], indexArn(tables.endpoints, holdingIndex)),
-    allow(['dynamodb:Query'], indexArn(tables.deliveries, attentionIndex)),
+    // A part a minute, and all of it once an hour.
+    allow(['dynamodb:Scan'], indexArn(tables.deliveries, attentionIndex)),
     allow(['sqs:SendMessage'], queues.drain.queueArn),
   ];
 }

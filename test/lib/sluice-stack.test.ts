@@ -180,7 +180,6 @@ describe('functions', () => {
       NODE_OPTIONS: '--enable-source-maps',
       SLUICE_ENDPOINTS_TABLE: { Ref: 'WebhooksTablesEndpoints473EB730' },
       SLUICE_DELIVERIES_TABLE: { Ref: 'WebhooksTablesDeliveriesEE2FFF54' },
-      SLUICE_DELIVERY_QUEUE_URL: { Ref: 'WebhooksQueuesDelivery1E532403' },
       SLUICE_DRAIN_QUEUE_URL: { Ref: 'WebhooksQueuesDrainA50565D7' },
     };
     expect(properties('Sweep')).toEqual([expect.objectContaining({ Timeout: 50, MemorySize: 256, Environment: { Variables } })]);
@@ -290,7 +289,7 @@ describe('IAM', () => {
     ['SweepRole', [
       'QueuesDrain: sqs:SendMessage',
       'SweepLogs: logs:CreateLogStream logs:PutLogEvents',
-      'TablesDeliveries/index/attention: dynamodb:Query',
+      'TablesDeliveries/index/attention: dynamodb:Scan',
       'TablesEndpoints/index/holding: dynamodb:Query',
       'TablesEndpoints: dynamodb:GetItem dynamodb:UpdateItem',
     ]],
