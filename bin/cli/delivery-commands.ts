@@ -2,14 +2,16 @@ import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { GetQueueAttributesCommand, SendMessageCommand } from '@aws-sdk/client-sqs';
 import type { Command } from 'commander';
+import { createFleetSwitch } from '../../lambdas/shared/adapters/dynamodb-fleet.ts';
 import { readDead, readRecord } from '../../lambdas/shared/adapters/dynamodb-dead-letters.ts';
 import { endpointIdOf } from '../../lambdas/shared/adapters/dynamodb-endpoints.ts';
 import type { Registered } from '../../lambdas/shared/adapters/dynamodb-registry.ts';
 import { claimKeyOf, recordKeyOf } from '../../lambdas/shared/core/keys.ts';
 import { triedFromEpochMs, type Breaker } from '../../lambdas/shared/core/breaker.ts';
+import { isStopped } from '../../lambdas/shared/core/fleet.ts';
 import { inFlight } from '../../lambdas/shared/core/lane.ts';
 import { parseMessage } from '../../lambdas/shared/core/parse.ts';
-import type { DeliveryRecord } from '../../lambdas/shared/core/record.ts';
+import { stateName, type DeliveryRecord } from '../../lambdas/shared/core/record.ts';
 import { ulid } from '../../lambdas/shared/core/version.ts';
 import { message as messageLimits } from '../../lambdas/shared/limits/numbers.ts';
 import { checkedId, noSuchEndpoint, registryOf, type Run } from './endpoint-commands.ts';
@@ -148,25 +150,34 @@ async function status(target: Target, out: Output, id: string | undefined): Prom
     slots: lane.slots,
     failuresInARow: lane.failures,
     breaker: breakerOf({ endpoint, lane }, nowEpochMs),
+    slow: lane.pace?.isSlow === true,
+    held: lane.holding?.count ?? 0,
     dead: dead.filter((record) => record.endpointId === endpointIdOf(endpoint)).length,
   }));
-  const queues = { delivery: await depth(target, target.deliveryQueueUrl), deadLetter: await depth(target, target.deadLetterQueueUrl) };
-  const rows = endpoints.map((e) => [e.endpointId, e.breaker.cause === undefined ? e.state : `${e.state} (${e.breaker.cause})`, e.breaker.until ?? '-', `${e.inFlight}/${e.slots}`, String(e.failuresInARow), String(e.dead)]);
+  const stopped = isStopped(await createFleetSwitch(target.db, target.endpointsTable).read());
+  const queues = {
+    delivery: await depth(target, target.deliveryQueueUrl),
+    drain: await depth(target, target.drainQueueUrl),
+    deadLetter: await depth(target, target.deadLetterQueueUrl),
+  };
+  const rows = endpoints.map((e) => [e.endpointId, e.breaker.cause === undefined ? e.state : `${e.state} (${e.breaker.cause})`, e.breaker.until ?? '-', `${e.inFlight}/${e.slots}`, String(e.held), String(e.failuresInARow), String(e.dead)]);
   const human = [
-    table(['ENDPOINT', 'STATE', 'NEXT TRY', 'IN FLIGHT', 'FAILED IN A ROW', 'DEAD'], rows),
-    `Delivery queue: ${queues.delivery.ready} ready, ${queues.delivery.hidden} in flight or waiting. Dead-letter queue: ${queues.deadLetter.ready + queues.deadLetter.hidden}.`,
+    ...(stopped ? ['All sending is stopped. Start it: sluice resume --all'] : []),
+    table(['ENDPOINT', 'STATE', 'NEXT TRY', 'IN FLIGHT', 'HELD', 'FAILED IN A ROW', 'DEAD'], rows),
+    `Delivery queue: ${queues.delivery.ready} ready, ${queues.delivery.hidden} in flight or waiting. Drain queue: ${queues.drain.ready} ready, ${queues.drain.hidden} in flight or waiting. Dead-letter queue: ${queues.deadLetter.ready + queues.deadLetter.hidden}.`,
   ];
-  out.result({ endpoints, queues }, human.join('\n'));
+  out.result({ stopped, endpoints, queues }, human.join('\n'));
 }
 
-type EndpointState = 'invalid' | 'disabled' | 'open' | 'half-open' | 'ok' | 'failing';
+type EndpointState = 'invalid' | 'disabled' | 'paused' | 'open' | 'half-open' | 'slow' | 'ok' | 'failing';
 
-/** `open`: its breaker lets nothing through; `half-open`: one delivery at a time is sent to see how the endpoint is. */
+/** `open`: its breaker lets nothing through; `half-open`: one delivery at a time is sent to see how the endpoint is; `slow`: the drain alone serves it. */
 function stateOf({ endpoint, lane }: Registered, nowEpochMs: number): EndpointState {
   if (endpoint.config === undefined) return 'invalid';
-  if (endpoint.config.status === 'disabled') return 'disabled';
+  if (endpoint.config.status !== 'enabled') return endpoint.config.status;
   if (lane.breaker?.state === 'open') return triedFromEpochMs(lane.breaker, endpoint.config.breaker, nowEpochMs) > nowEpochMs ? 'open' : 'half-open';
-  return lane.failures === 0 ? 'ok' : 'failing';
+  if (lane.failures > 0) return 'failing';
+  return lane.pace?.isSlow === true ? 'slow' : 'ok';
 }
 
 function breakerOf({ endpoint, lane: { breaker } }: Registered, nowEpochMs: number): { state: Breaker['state']; cause?: string; until?: string; trips?: number } {
@@ -186,7 +197,7 @@ async function depth(target: Target, url: string): Promise<{ ready: number; hidd
 }
 
 function describe(record: DeliveryRecord): string {
-  const what = record.state === 'dead' ? `dead (${record.reason}: ${record.detail}), ${record.phase}` : record.state;
+  const what = record.state === 'dead' ? `dead (${record.reason}: ${record.detail}), ${record.phase}` : stateName(record);
   const next = record.state === 'waiting' ? `, next attempt ${time(record.dueEpochMs)}` : '';
   const head = `${record.endpointId} ${record.eventId ?? '(no event id)'}: ${what}${next}; generation ${record.generation}, ${record.attempt} attempts`;
   const rows = record.history.map((h) => [time(h.atEpochMs), String(h.generation), h.outcome, h.detail, `${h.durationMs} ms`, h.bodyExcerpt ?? '']);

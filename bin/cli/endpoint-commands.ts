@@ -4,12 +4,15 @@ import type { Command } from 'commander';
 import { endpointIdOf } from '../../lambdas/shared/adapters/dynamodb-endpoints.ts';
 import { createDynamoDbLanes } from '../../lambdas/shared/adapters/dynamodb-lanes.ts';
 import { createDynamoDbRegistry, type Registry } from '../../lambdas/shared/adapters/dynamodb-registry.ts';
+import { pausesAfter } from '../../lambdas/shared/core/age.ts';
 import { forgotten } from '../../lambdas/shared/core/breaker.ts';
 import { ulid } from '../../lambdas/shared/core/version.ts';
 import type { EndpointConfig } from '../../lambdas/shared/limits/endpoint-schema.ts';
 import { idPattern } from '../../lambdas/shared/limits/message-schema.ts';
 import { breaker as limits } from '../../lambdas/shared/limits/numbers.ts';
 import type { StoredEndpoint } from '../../lambdas/shared/ports/index.ts';
+import { addPauseCommands, wakeNow } from './pause-commands.ts';
+import { addPingCommand } from './ping-command.ts';
 import { parseConfig, secretsFor, withSettings } from './endpoint-document.ts';
 import { failure, readInput, table, usageError, type Output } from './output.ts';
 import type { Target } from './target.ts';
@@ -71,12 +74,15 @@ export function addEndpointCommands(program: Command, run: Run): void {
     .description('remove an endpoint; what is still queued for it will be dead-lettered')
     .option('--yes', 'do not ask')
     .action((id: string, options: { yes?: boolean }) => run((target, out) => remove(target, out, id, options.yes ?? false)));
+
+  addPauseCommands(program, endpoint, run);
+  addPingCommand(endpoint, run);
 }
 
 async function put(target: Target, out: Output, id: string, options: PutOptions): Promise<void> {
   const registry = registryOf(target);
   const before = (await registry.get(checkedId(id)))?.endpoint;
-  const config = await configFrom(target, id, options, before);
+  const config = withPauses(await configFrom(target, id, options, before), before);
   const { made, ...secrets } = secretsFor(config.signing, before, await readSecrets(options), randomBytes);
   out.note(`Target: ${target.name}`);
   const version = ulid(Date.now(), randomBytes(10));
@@ -84,17 +90,37 @@ async function put(target: Target, out: Output, id: string, options: PutOptions)
     throw failure(`Endpoint ${id} was changed by somebody else meanwhile; nothing was written. Repeat the command.`);
   }
   const breaker = await forgetBreaker(target, id);
+  const woken = await wakeHeld(target, id);
   const changed = before === undefined ? [] : changedFields(documentOf(before), config);
   const shown = { endpointId: id, version, created: before === undefined, changed, ...(breaker === 'nothing' ? {} : { breaker }), ...made };
   const lines = [
     `${before === undefined ? 'Created' : 'Updated'} endpoint ${id} (version ${version}).`,
     ...(before === undefined ? [] : [`Changed: ${changed.length === 0 ? 'nothing' : changed.join(', ')}`]),
-    ...(breaker === 'closed' ? ['Its breaker was open; it is closed: deliveries are sent again, those that wait as they come back.'] : []),
+    ...(breaker === 'closed' ? ['Its breaker was open; it is closed: deliveries are sent again.'] : []),
+    ...(woken === 'woken' ? ['What is held for it is looked at again now.'] : []),
+    ...(woken === 'unknown' ? ['What is held for it may wait for its next wake-up: see sluice status, and repeat the command.'] : []),
     ...(breaker === 'unknown' ? ['The endpoint is written, but its breaker may still be open: see sluice status, and repeat the command.'] : []),
     ...(made.secret === undefined ? [] : [`Signing secret, shown only now: ${made.secret}`]),
     ...(made.bodySecret === undefined ? [] : [`Body secret, shown only now: ${made.bodySecret}`]),
   ];
   out.result(shown, lines.join('\n'));
+}
+
+/** What is held may have waited for just this change. Never rejects: the endpoint is written. */
+async function wakeHeld(target: Target, id: string): Promise<'woken' | 'nothing' | 'unknown'> {
+  try {
+    const lane = (await registryOf(target).get(id))?.lane;
+    if (lane?.holding === undefined) return 'nothing';
+    await wakeNow(target, id, lane);
+    return 'woken';
+  } catch {
+    return 'unknown';
+  }
+}
+
+/** Pauses are noted when the status changes, and stay with the endpoint whatever replaces the rest of it. */
+function withPauses(config: EndpointConfig, before: StoredEndpoint | undefined): EndpointConfig {
+  return { ...config, pauses: pausesAfter(before?.config?.pauses ?? config.pauses, config.status, Date.now()) };
 }
 
 /**

@@ -18,6 +18,8 @@ export interface Target {
   readonly deliveriesTable: string;
   readonly deliveryQueueUrl: string;
   readonly deadLetterQueueUrl: string;
+  readonly payloadsTable: string;
+  readonly drainQueueUrl: string;
   /** What an endpoint's budgets must fit. */
   readonly deliverLimits: FunctionLimits;
   /** What an endpoint's URL must keep to. */
@@ -88,6 +90,8 @@ function targetOf(name: string, db: DynamoDBClient, sqs: SQSClient, found: Reado
     deliveriesTable: value(outputs.deliveriesTable),
     deliveryQueueUrl: value(outputs.deliveryQueueUrl),
     deadLetterQueueUrl: value(outputs.deadLetterQueueUrl),
+    payloadsTable: value(outputs.payloadsTable),
+    drainQueueUrl: value(outputs.drainQueueUrl),
     deliverLimits: JSON.parse(value(outputs.deliverLimits)) as FunctionLimits,
     egress: JSON.parse(value(outputs.egress)) as EgressRules,
   };

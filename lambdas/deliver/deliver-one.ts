@@ -1,7 +1,8 @@
 import { sampleOf, type Sample } from '../shared/core/breaker.ts';
-import { afterAttempt, dead, reasonToGiveUp, renewed, type CountedOutcome } from '../shared/core/decide.ts';
+import { afterAttempt, afterPing, dead, reasonToGiveUp, renewed, type CountedOutcome } from '../shared/core/decide.ts';
 import type { Timing } from '../shared/core/outcome.ts';
 import { assertTransition, type DeliveryRecord, type WaitingRecord } from '../shared/core/record.ts';
+import { pingEventType } from '../shared/limits/names.ts';
 import type { Endpoint } from '../shared/ports/index.ts';
 import { attempt } from './attempt.ts';
 import { buryConflict, finishBurial } from './bury.ts';
@@ -118,7 +119,8 @@ async function send(deps: DeliverDeps, claimed: Claimed, waiting: WaitingRecord)
   }
   claimed.hear(sampleOf(outcome));
   const verdict = { nowEpochMs: deps.clock.nowEpochMs(), random: deps.random.number(), leaseId };
-  const settledAs = afterAttempt(withResend(waiting, copy), outcome, endpoint.config, verdict);
+  const attempted = afterAttempt(withResend(waiting, copy), outcome, endpoint.config, verdict);
+  const settledAs = isPing(deps, copy) ? afterPing(attempted) : attempted;
   deps.telemetry.attempt({
     endpointId: copy.message.endpointId,
     eventId: copy.message.eventId,
@@ -152,8 +154,14 @@ async function settle(deps: DeliverDeps, claimed: Claimed, to: DeliveryRecord, n
     case 'waiting':
       return { exit: await putBackUntil(deps, copy.received, to.dueEpochMs, invocation), release: true, record: to };
     case 'dead':
+      if (to.phase === 'buried') return { exit: { kind: 'ack' }, release: true, record: to };
       return { exit: await finishBurial(deps, copy.received, to), release: true, record: to };
   }
+}
+
+/** An operator's test event, which only the hold brings. */
+function isPing({ serves }: DeliverDeps, { message }: Copy): boolean {
+  return serves === 'held' && message.eventType === pingEventType;
 }
 
 function withResend(record: WaitingRecord, copy: Copy): WaitingRecord {

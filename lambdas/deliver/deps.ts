@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import type { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { createDynamoDb, createScheduler, createSqs } from '../shared/adapters/aws-clients.ts';
 import { createDynamoDbEndpoints } from '../shared/adapters/dynamodb-endpoints.ts';
+import { createFleetReader } from '../shared/adapters/dynamodb-fleet.ts';
 import { createDynamoDbLanes } from '../shared/adapters/dynamodb-lanes.ts';
 import { createDynamoDbPayloads } from '../shared/adapters/dynamodb-payloads.ts';
 import { createDynamoDbRecords } from '../shared/adapters/dynamodb-records.ts';
@@ -16,6 +17,7 @@ import * as numbers from '../shared/limits/numbers.ts';
 import type { FunctionLimits } from '../shared/limits/relations.ts';
 import { awsCallLimits } from '../shared/core/budgets.ts';
 import { createEndpointCache } from './endpoint-cache.ts';
+import { underSwitch } from './fleet-view.ts';
 import { createInFlightGuard } from './in-flight-guard.ts';
 import type { DeliverDeps } from './types.ts';
 
@@ -55,7 +57,10 @@ export function createSender(service: string, serves: CopyHome, environment: Nod
     serves,
     clock,
     random: { number: () => Math.random(), leaseId: () => randomBytes(8).toString('base64url') },
-    endpoints: createEndpointCache(createDynamoDbEndpoints(db, tables.endpoints), numbers.endpoint.maxCached),
+    endpoints: underSwitch(
+      createEndpointCache(createDynamoDbEndpoints(db, tables.endpoints), numbers.endpoint.maxCached),
+      createFleetReader(db, tables.endpoints), clock, telemetry,
+    ),
     lanes: createDynamoDbLanes(db, tables),
     records: createDynamoDbRecords(db, tables),
     queues,

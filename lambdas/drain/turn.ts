@@ -58,7 +58,7 @@ export function createTurn(deps: DrainDeps, held: HeldCopies, nextAtEpochMs: num
         dues.set(recordKey, 'taken');
         taken++;
         // Of what has arrived nothing is kept; of what is dead the payload is, for its replay.
-        if (record.state === 'delivered') remove(record);
+        if (record.state === 'delivered' || record.reason === 'ping-failed') remove(record);
       }
     },
   };

@@ -3,6 +3,8 @@ import path from 'node:path';
 
 const file = path.join(import.meta.dirname, '../../bin/sluice.ts');
 
+const preload = path.join(import.meta.dirname, '../../local/clock-preload.mjs');
+
 export interface CliResult {
   readonly code: number;
   readonly stdout: string;
@@ -12,8 +14,10 @@ export interface CliResult {
 
 /** Runs the command line as a user would, against the installation of `localFile`. */
 export function runCli(localFile: string, args: readonly string[], input = ''): Promise<CliResult> {
-  const env = { ...process.env, SLUICE_LOCAL_FILE: localFile, SLUICE_STACK: '' };
-  const child = spawn(process.execPath, [file, ...args], { env, stdio: ['pipe', 'pipe', 'pipe'] });
+  // By the installation's clock, which tests move.
+  const clock = path.join(path.dirname(localFile), 'clock');
+  const env = { ...process.env, SLUICE_LOCAL_FILE: localFile, SLUICE_STACK: '', SLUICE_CLOCK_FILE: clock };
+  const child = spawn(process.execPath, ['--import', preload, file, ...args], { env, stdio: ['pipe', 'pipe', 'pipe'] });
   let stdout = '';
   let stderr = '';
   child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text));

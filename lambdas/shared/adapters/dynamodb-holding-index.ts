@@ -5,7 +5,7 @@ import { attentionIndex, holdingIndex, laneAttributes } from '../limits/names.ts
 import { holdingValue, sk, toLane } from './dynamodb-lane-item.ts';
 import { attentionKey } from './dynamodb-record-item.ts';
 
-/** What the sweep asks of the sparse indexes. Each rejects where it cannot be read: the next run asks again. */
+/** What the sweep and a resume ask of the sparse indexes. Each rejects where it cannot be read: the next run asks again. */
 export function createHoldingIndex(db: DynamoDBClient, tables: { endpoints: string; deliveries: string }) {
   const overdue = async (beforeEpochMs: number, limit: number) => {
     const answer = await db.send(
@@ -18,7 +18,27 @@ export function createHoldingIndex(db: DynamoDBClient, tables: { endpoints: stri
         Limit: limit,
       }),
     );
-    return (answer.Items ?? []).map((item) => unmarshall(item)).map((item) => ({ endpointId: item['pk'] as string, wakeAtEpochMs: item[laneAttributes.wakeAt] as number }));
+    return (answer.Items ?? []).map(overdueOf);
+  };
+
+  const all = async () => {
+    const found: { endpointId: string; wakeAtEpochMs: number }[] = [];
+    let from: Record<string, AttributeValue> | undefined;
+    do {
+      const answer = await db.send(
+        new QueryCommand({
+          TableName: tables.endpoints,
+          IndexName: holdingIndex,
+          KeyConditionExpression: '#holding = :yes',
+          ExpressionAttributeNames: { '#holding': laneAttributes.holding },
+          ExpressionAttributeValues: marshall({ ':yes': holdingValue }),
+          ...(from === undefined ? {} : { ExclusiveStartKey: from }),
+        }),
+      );
+      found.push(...(answer.Items ?? []).map(overdueOf));
+      from = answer.LastEvaluatedKey;
+    } while (from !== undefined);
+    return found;
   };
 
   const withHeld = async (part: number, parts: number) => {
@@ -50,5 +70,10 @@ export function createHoldingIndex(db: DynamoDBClient, tables: { endpoints: stri
     return lane.holding !== undefined || lane.cfg === removedCfg;
   };
 
-  return { overdue, withHeld, isKnown };
+  return { overdue, all, withHeld, isKnown };
+}
+
+function overdueOf(item: Record<string, AttributeValue>) {
+  const { pk, [laneAttributes.wakeAt]: wakeAt } = unmarshall(item);
+  return { endpointId: pk as string, wakeAtEpochMs: wakeAt as number };
 }

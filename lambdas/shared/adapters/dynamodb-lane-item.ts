@@ -2,7 +2,7 @@ import type { Breaker, Cause, ClosedBreaker, OpenBreaker, Share } from '../core/
 import type { Claim, Lane, Lease } from '../core/lane.ts';
 
 /** Sort keys of the Endpoints table. */
-export const sk = { config: 'config', lane: 'lane' } as const;
+export const sk = { config: 'config', lane: 'lane', fleet: 'fleet' } as const;
 
 /** Beginning of a window, attempts, hits. */
 type ShareValue = [number, number, number];

@@ -29,7 +29,7 @@ export function attentionKey(state: 'held' | 'burying' | 'dead', endpointId: str
 /** What the sparse index sorts by: of what is held when it is due, of what is dead when it died. */
 function attention(record: DeliveryRecord): RecordItem {
   if (record.state === 'waiting' && record.home === 'held') return { gpk: attentionKey('held', record.endpointId), gsk: record.dueEpochMs };
-  if (record.state !== 'dead') return {};
+  if (record.state !== 'dead' || record.reason === 'ping-failed') return {};
   return { gpk: attentionKey(record.phase === 'buried' ? 'dead' : 'burying', record.endpointId), gsk: record.lastEpochMs };
 }
 

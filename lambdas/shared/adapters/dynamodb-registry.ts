@@ -123,8 +123,10 @@ export function createDynamoDbRegistry(db: DynamoDBClient, table: string, pause:
 
 /** Without a condition of its own: configuration and lane only ever change together, and the lane's half has one. */
 function configPut(table: string, endpoint: Endpoint) {
-  const { config, version, secrets, bodySecret } = endpoint;
-  const item = { pk: config.endpointId, sk: sk.config, v: records.version, version, config, secrets, bodySecret };
+  const { config: { pauses, ...config }, version, secrets, bodySecret } = endpoint;
+  // Only where there were any: an older version refuses a key that it does not know.
+  const stored = pauses.length === 0 ? config : { ...config, pauses };
+  const item = { pk: config.endpointId, sk: sk.config, v: records.version, version, config: stored, secrets, bodySecret };
   return { TableName: table, Item: marshall(item, { removeUndefinedValues: true }) };
 }
 

@@ -6,11 +6,15 @@ import { retry } from '../limits/numbers.ts';
  * operator keeps back on purpose must not be given up for it, nor be kept for ever.
  */
 export function ageMs(firstEpochMs: number, { pauses }: Pick<EndpointConfig, 'pauses'>, nowEpochMs: number): number {
-  const paused = pauses.reduce((sum, { fromEpochMs, toEpochMs }) => {
+  let pausedMs = 0;
+  let countedTo = firstEpochMs;
+  // Those of the endpoint and those of the whole installation may overlap.
+  for (const { fromEpochMs, toEpochMs } of pauses.toSorted((a, b) => a.fromEpochMs - b.fromEpochMs)) {
     const to = Math.min(toEpochMs ?? nowEpochMs, nowEpochMs, fromEpochMs + retry.maxPauseS * 1_000);
-    return sum + Math.max(0, to - Math.max(fromEpochMs, firstEpochMs));
-  }, 0);
-  return nowEpochMs - firstEpochMs - paused;
+    pausedMs += Math.max(0, to - Math.max(fromEpochMs, countedTo));
+    countedTo = Math.max(countedTo, to);
+  }
+  return nowEpochMs - firstEpochMs - pausedMs;
 }
 
 /** The pauses of an endpoint that is put: one begins when it becomes paused, and ends when it no longer is. */

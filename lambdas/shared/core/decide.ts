@@ -33,6 +33,12 @@ export function afterAttempt(
   return waitOrGiveUp(next, config, verdict);
 }
 
+/** The record that follows a ping: it is sent once, and what became of it is kept for who asked. */
+export function afterPing(record: DeliveryRecord): DeliveryRecord {
+  if (record.state === 'delivered') return record;
+  return { ...dead(record, 'ping-failed', record.history.at(-1)?.detail ?? 'no attempt'), phase: 'buried' };
+}
+
 /** The record that follows the expiry of a claim whose owner left no verdict (U4): one ambiguous attempt, due at once. */
 export function afterReap(record: WaitingRecord, leaseId: string, nowEpochMs: number): WaitingRecord {
   const entry: AttemptEntry = {

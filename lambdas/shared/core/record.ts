@@ -30,7 +30,9 @@ export type DeadReason =
   /** More were held for its endpoint than may be. */
   | 'hold-limit'
   /** Held, and its payload is gone: erased, or lost by a fault. There is nothing to send, and no copy in the dead-letter queue. */
-  | 'payload-missing';
+  | 'payload-missing'
+  /** A test event that was not accepted: nobody replays it, so it has no copy in the dead-letter queue. */
+  | 'ping-failed';
 
 interface Common {
   readonly endpointId: string;
@@ -99,6 +101,7 @@ export const transitions: readonly Transition[] = [
   { from: 'held', to: 'held', generation: 'same', attempts: [0, 1], why: 'an attempt of the drain failed, or was reaped; or a resend was noted' },
   { from: 'held', to: 'delivered', generation: 'same', attempts: [1], why: 'answered 2xx' },
   { from: 'held', to: 'burying', generation: 'same', attempts: [0, 1], why: 'attempts, age, a rejection, or an endpoint that is not delivered to' },
+  { from: 'held', to: 'buried', generation: 'same', attempts: [1], why: 'a ping that was not accepted: there is nothing to replay' },
   { from: 'burying', to: 'buried', generation: 'same', attempts: [0], why: 'the dead-letter queue has its copy' },
   { from: 'buried', to: 'waiting', generation: 'next', attempts: [], why: 'replay, redrive or resend' },
   { from: 'buried', to: 'burying', generation: 'next', attempts: [], why: 'a redrive of what still cannot be sent' },

@@ -168,6 +168,9 @@ const breakerSchema = z
   })
   .refine((b) => b.maxOpenS >= b.openS, { error: 'must be at least openS', path: ['maxOpenS'] });
 
+/** Begin and end of each, the newest last; null while it lasts. */
+export const pausesSchema = z.array(z.strictObject({ fromEpochMs: z.int().min(0), toEpochMs: z.int().min(0).nullable() })).max(retry.maxPauses).default([]);
+
 export const endpointSchema = z.strictObject({
   endpointId: idSchema,
   url: urlSchema,
@@ -176,7 +179,7 @@ export const endpointSchema = z.strictObject({
     .enum(['enabled', 'paused', 'disabled'], { error: 'must be "enabled", "paused" (deliveries are kept) or "disabled" (they become dead letters)' })
     .default('enabled'),
   // Written by the command line when the status changes: the age of deliveries stands still meanwhile.
-  pauses: z.array(z.strictObject({ fromEpochMs: z.int().min(0), toEpochMs: z.int().min(0).nullable() })).max(retry.maxPauses).default([]),
+  pauses: pausesSchema,
   policy: notYet(only('default', 'named policies'), 'default'),
   body: z.enum(['raw', 'envelope']).default('raw'),
   contentType: headerValue.regex(/^[\w.+-]+\/[\w.+-]+(;.*)?$/, 'is not a media type').default('application/json'),

@@ -35,6 +35,9 @@ export const messageAttributes = {
   lastOutcome: 'sluice-last-outcome',
 } as const;
 
+/** Type of the test event of `sluice endpoint ping`: sent once, whatever becomes of it. */
+export const pingEventType = 'sluice.ping';
+
 /** Headers that Sluice itself sets on a delivery, among them the Standard Webhooks ones. */
 export const headers = {
   id: 'webhook-id',

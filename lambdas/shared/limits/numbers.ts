@@ -286,6 +286,12 @@ export const inFlight = {
   lookMs: 10_000,
 } as const;
 
+/** The switch of the whole installation. */
+export const fleet = {
+  /** Each environment looks at it at most this often: so long sending goes on after it was stopped, beside what is under way. */
+  lookMs: 5_000,
+} as const;
+
 /** How the command line walks the dead-letter queue. */
 export const dlqWalk = {
   /** A copy is hidden this long while it is looked at; an interrupted walk frees it after that. */

@@ -1,0 +1,95 @@
+import { randomBytes } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Command } from 'commander';
+import { readRecord } from '../../lambdas/shared/adapters/dynamodb-dead-letters.ts';
+import { createFleetSwitch } from '../../lambdas/shared/adapters/dynamodb-fleet.ts';
+import { createDynamoDbLanes } from '../../lambdas/shared/adapters/dynamodb-lanes.ts';
+import { createDynamoDbPayloads } from '../../lambdas/shared/adapters/dynamodb-payloads.ts';
+import { createDynamoDbRecords } from '../../lambdas/shared/adapters/dynamodb-records.ts';
+import { held } from '../../lambdas/shared/core/decide.ts';
+import { isStopped } from '../../lambdas/shared/core/fleet.ts';
+import { recordKeyOf } from '../../lambdas/shared/core/keys.ts';
+import { parseMessage } from '../../lambdas/shared/core/parse.ts';
+import { blankRecord, type DeliveryRecord } from '../../lambdas/shared/core/record.ts';
+import { ulid } from '../../lambdas/shared/core/version.ts';
+import { pingEventType } from '../../lambdas/shared/limits/names.ts';
+import { breaker as limits, message as messageLimits } from '../../lambdas/shared/limits/numbers.ts';
+import { checkedId, noSuchEndpoint, registryOf, type Run } from './endpoint-commands.ts';
+import { CommandError, exit, failure, time, usageError, type Output } from './output.ts';
+import { wakeNow } from './pause-commands.ts';
+import type { Target } from './target.ts';
+
+export function addPingCommand(endpoint: Command, run: Run): void {
+  endpoint
+    .command('ping <id>')
+    .description(`send a signed test event (type ${pingEventType}) ahead of all that waits, and show the answer; one that is answered closes an open breaker`)
+    .option('--timeout <seconds>', 'give up waiting after this long', '60')
+    .addHelpText('after', '\nIt goes the way of every delivery, by the drain function, with the endpoint\'s own headers, signatures and budgets, and is not repeated.')
+    .action((id: string, options: { timeout: string }) => run((target, out) => ping(target, out, id, options.timeout)));
+}
+
+async function ping(target: Target, out: Output, id: string, timeout: string): Promise<void> {
+  const timeoutS = Number(timeout);
+  if (!(timeoutS > 0 && timeoutS <= 3_600)) throw usageError(`--timeout: must be between 0 and 3600 seconds (got ${timeout})`);
+  const found = await registryOf(target).get(checkedId(id));
+  if (found === undefined) throw noSuchEndpoint(id);
+  const status = found.endpoint.config?.status ?? 'invalid';
+  if (status !== 'enabled') throw failure(`Endpoint ${id} is ${status}: nothing is sent to it.`);
+  if (isStopped(await createFleetSwitch(target.db, target.endpointsTable).read())) throw failure('All sending is stopped. Start it first: sluice resume --all');
+  out.note(`Target: ${target.name}`);
+  const recordKey = await holdPing(target, id);
+  await tryBreakerNow(target, id);
+  const lane = (await registryOf(target).get(id))?.lane;
+  if (lane !== undefined) await wakeNow(target, id, lane);
+  const record = await answerTo(target, out, recordKey, timeoutS);
+  const breaker = (await registryOf(target).get(id))?.lane.breaker;
+  const said = record.history.at(-1);
+  const state = breaker?.state ?? 'closed';
+  const shown = { endpointId: id, eventId: record.eventId, delivered: record.state === 'delivered', outcome: said?.detail, durationMs: said?.durationMs, breaker: state };
+  const until = breaker?.state === 'open' ? `, until ${time(breaker.untilEpochMs)}` : '';
+  out.result(shown, `${id} answered the ping: ${said?.detail ?? 'nothing'} after ${said?.durationMs ?? 0} ms. Its breaker is ${state}${until}.`);
+  if (record.state !== 'delivered') throw new CommandError(exit.failed, `The ping was not accepted: ${said?.detail ?? 'no attempt was made'}.`);
+}
+
+/** Held like a delivery, before all others: the drain's next request to this endpoint is this one. */
+async function holdPing(target: Target, endpointId: string): Promise<string> {
+  const nowEpochMs = Date.now();
+  const eventId = `ping_${ulid(nowEpochMs, randomBytes(10))}`;
+  const body = JSON.stringify({ v: messageLimits.version, endpointId, eventId, eventType: pingEventType, occurredAt: time(nowEpochMs), payload: { type: pingEventType } });
+  const parsed = parseMessage(body);
+  if (!parsed.ok) throw new Error(parsed.detail);
+  const { payloadHash, claimKey } = parsed.message;
+  const recordKey = recordKeyOf(endpointId, claimKey);
+  const tables = { endpoints: target.endpointsTable, deliveries: target.deliveriesTable };
+  const blank = blankRecord({ endpointId, recordKey, eventId, eventType: pingEventType, payloadHash }, nowEpochMs);
+  if ((await createDynamoDbPayloads(target.db, target.payloadsTable).put({ recordKey, payloadHash }, body, nowEpochMs)) !== 'written') throw busy();
+  if ((await createDynamoDbRecords(target.db, tables).hold(undefined, held({ ...blank, dueEpochMs: 0 }, 0))) !== 'written') throw busy();
+  if ((await createDynamoDbLanes(target.db, tables).hold(endpointId, { count: 1, nowEpochMs, wakeAtEpochMs: nowEpochMs })).kind !== 'noted') throw busy();
+  return recordKey;
+}
+
+const busy = () => failure('DynamoDB is busy: the ping was not sent. Repeat the command.');
+
+/** Lets the drain try an open breaker now; one whose canary is under way is left to it. */
+async function tryBreakerNow(target: Target, id: string): Promise<void> {
+  const lanes = createDynamoDbLanes(target.db, { endpoints: target.endpointsTable, deliveries: target.deliveriesTable });
+  for (let tries = 0; tries < limits.swaps; tries++) {
+    const breaker = (await registryOf(target).get(id))?.lane.breaker;
+    if (breaker?.state !== 'open' || breaker.canary !== undefined) return;
+    if ((await lanes.moveBreaker(id, breaker, { ...breaker, untilEpochMs: Date.now() })).kind === 'moved') return;
+  }
+}
+
+async function answerTo(target: Target, out: Output, recordKey: string, timeoutS: number): Promise<DeliveryRecord> {
+  const endsMs = performance.now() + timeoutS * 1_000;
+  while (performance.now() < endsMs) {
+    const record = await readRecord(target.db, target.deliveriesTable, recordKey);
+    if (record !== undefined && record.state !== 'waiting') {
+      out.progress('', false);
+      return record;
+    }
+    out.progress('the ping waits for its turn');
+    await sleep(200);
+  }
+  throw failure(`No answer after ${timeoutS} s; the ping still waits for its turn: the lane may be full, or the drain busy. See: sluice status`);
+}

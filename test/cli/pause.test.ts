@@ -1,0 +1,150 @@
+/** Stopping and starting: one endpoint, all of them, and the test event that asks one how it is (O4). */
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { createDynamoDbLanes } from '../../lambdas/shared/adapters/dynamodb-lanes.ts';
+import { outputs } from '../../lambdas/shared/limits/names.ts';
+import { runCli } from '../support/cli.ts';
+import { depth, messageBody, startEmbedded, until, type Embedded } from '../support/embedded.ts';
+import { startRecorder, type Recorder } from '../support/recorder.ts';
+
+let embedded: Embedded;
+let consumer: Recorder;
+const cli = (...args: string[]) => runCli(embedded.localFile, args);
+beforeAll(async () => {
+  embedded = await startEmbedded();
+  consumer = await startRecorder(embedded.authority);
+});
+beforeEach(() => consumer.reply(() => ({ status: 200 })));
+afterAll(async () => {
+  await consumer.close();
+  await embedded.stop();
+});
+
+const lane = async (id: string) => (await embedded.registry.get(id))?.lane;
+const sent = (id: string) => consumer.requests.filter(({ path }) => path === `/${id}`).map(({ eventId }) => eventId);
+const isHeld = (id: string, eventId: string) => until(`${eventId} is held`, async () => {
+  const record = await embedded.record(id, eventId);
+  return record?.state === 'waiting' && record.home === 'held';
+});
+const isDelivered = (id: string, eventId: string) => until(`${eventId} is delivered`, async () => {
+  await embedded.skip();
+  return (await embedded.record(id, eventId))?.state === 'delivered';
+});
+
+async function register(id: string, settings: Record<string, unknown> = {}): Promise<void> {
+  await embedded.register(id, consumer.url(`/${id}`), settings);
+}
+
+async function openBreaker(id: string, forMs: number): Promise<void> {
+  const lanes = createDynamoDbLanes(embedded.db, { endpoints: embedded.output(outputs.endpointsTable), deliveries: embedded.output(outputs.deliveriesTable) });
+  const breaker = (await lane(id))?.breaker;
+  await lanes.moveBreaker(id, breaker, { state: 'open', round: 1, cause: 'failing', untilEpochMs: (await embedded.look()).nowEpochMs + forMs, trips: 5, canary: undefined });
+}
+
+describe('endpoint pause and resume', () => {
+  it('keep what comes, and send it in order afterwards; age stands still meanwhile', async () => {
+    await register('kept', { retry: { maxAgeS: 3_600 } });
+    const paused = await cli('endpoint', 'pause', 'kept');
+    expect([paused.code, paused.stderr]).toEqual([0, 'Target: local\n']);
+    expect(paused.stdout).toContain('Paused endpoint kept');
+    for (const eventId of ['a', 'b', 'c']) {
+      await embedded.send(messageBody('kept', eventId));
+      await isHeld('kept', eventId);
+    }
+    const status = (await cli('status', 'kept', '--json')).json<{ endpoints: { state: string; held: number }[] }>();
+    expect(status.endpoints).toMatchObject([{ state: 'paused', held: 3 }]);
+    await embedded.advance(7_200_000);
+    expect(sent('kept')).toEqual([]);
+
+    const resumed = await cli('endpoint', 'resume', 'kept', '--json');
+    expect(resumed.json()).toMatchObject({ endpointId: 'kept', status: 'enabled', held: 3 });
+    await isDelivered('kept', 'c');
+    expect(sent('kept')).toEqual(['a', 'b', 'c']);
+  });
+
+  it('say what they cannot do', async () => {
+    await register('either');
+    expect((await cli('endpoint', 'resume', 'either')).stderr).toContain('is not paused');
+    await cli('endpoint', 'pause', 'either');
+    const again = await cli('endpoint', 'pause', 'either');
+    expect([again.code, again.stderr]).toEqual([1, expect.stringContaining('is paused already') as string]);
+    await register('off', { status: 'disabled' });
+    expect((await cli('endpoint', 'pause', 'off')).stderr).toContain('is disabled: what comes for it becomes dead letters');
+    expect((await cli('endpoint', 'pause', 'nobody')).code).toBe(1);
+  });
+
+  it('leave the pause noted whatever put changes', async () => {
+    await register('noted');
+    await cli('endpoint', 'pause', 'noted');
+    await cli('endpoint', 'put', 'noted', '--url', consumer.url('/noted'));
+    const { config } = (await embedded.registry.get('noted'))?.endpoint ?? {};
+    expect(config).toMatchObject({ status: 'enabled', pauses: [{ fromEpochMs: expect.any(Number) as number, toEpochMs: expect.any(Number) as number }] });
+  });
+});
+
+describe('pause --all and resume --all', () => {
+  it('stop all sending within seconds, keep what comes, and start it again', { timeout: 120_000 }, async () => {
+    await Promise.all([register('one'), register('two')]);
+    await embedded.send(messageBody('one', 'before'));
+    await isDelivered('one', 'before');
+    expect((await cli('pause', '--all')).stderr).toContain('repeat with --yes');
+    expect((await cli('pause', '--all', '--yes')).stdout).toContain('All sending stops within seconds');
+    expect((await cli('pause', '--all', '--yes')).stdout).toContain('stopped already');
+    expect((await cli('status')).stdout).toContain('All sending is stopped');
+    // Each environment looks at the switch every few seconds.
+    await embedded.advance(10_000);
+    for (const id of ['one', 'two']) await embedded.send(messageBody(id, 'meanwhile'));
+    for (const id of ['one', 'two']) await isHeld(id, 'meanwhile');
+    await embedded.advance(86_400_000);
+    await until('nothing is under way', async () => (await embedded.look()).idle);
+    expect([sent('one'), sent('two')]).toEqual([['before'], []]);
+    expect((await cli('endpoint', 'ping', 'one')).stderr).toContain('All sending is stopped');
+
+    const resumed = await cli('resume', '--all', '--json');
+    expect([resumed.code, resumed.json()]).toMatchObject([0, { paused: false, was: 'written', failed: 0 }]);
+    await embedded.advance(10_000);
+    for (const id of ['one', 'two']) await isDelivered(id, 'meanwhile');
+    for (const queue of ['deadLetterQueueUrl', 'faultQueueUrl'] as const) expect(await depth(embedded.sqs, embedded.output(outputs[queue]))).toEqual({ ready: 0, hidden: 0 });
+    expect((await cli('resume', '--all')).stdout).toContain('Sending was not stopped');
+  });
+
+  it('want --all said', async () => {
+    for (const command of ['pause', 'resume']) {
+      const refused = await cli(command);
+      expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining('--all') as string]);
+    }
+  });
+});
+
+describe('endpoint ping', () => {
+  it('sends a signed test event ahead of what waits, shows the answer, and closes an open breaker', async () => {
+    await register('ill');
+    await openBreaker('ill', 300_000);
+    await embedded.send(messageBody('ill', 'waits'));
+    await isHeld('ill', 'waits');
+    const ping = await cli('endpoint', 'ping', 'ill');
+    expect([ping.code, ping.stdout]).toEqual([0, expect.stringMatching(/ill answered the ping: 200 after \d+ ms\. Its breaker is closed\./) as string]);
+    const [first] = consumer.requests.filter(({ path }) => path === '/ill');
+    expect([first?.eventId, first?.headers['webhook-signature']]).toEqual([expect.stringMatching(/^ping_/) as string, expect.stringMatching(/^v1,/) as string]);
+    expect(JSON.parse(first?.body.toString() ?? '')).toEqual({ type: 'sluice.ping' });
+    await isDelivered('ill', 'waits');
+  });
+
+  it('is sent once: one that is not accepted fails, and leaves neither a repeat nor a dead letter', async () => {
+    await register('worse');
+    await openBreaker('worse', 300_000);
+    consumer.reply(() => ({ status: 503 }));
+    const ping = await cli('endpoint', 'ping', 'worse', '--json');
+    expect([ping.code, ping.json()]).toMatchObject([1, { delivered: false, outcome: '503', breaker: 'open' }]);
+    await embedded.drainQueue();
+    expect(sent('worse')).toHaveLength(1);
+    expect(await depth(embedded.sqs, embedded.output(outputs.deadLetterQueueUrl))).toEqual({ ready: 0, hidden: 0 });
+    expect((await cli('status', 'worse', '--json')).json<{ endpoints: { dead: number }[] }>().endpoints).toMatchObject([{ dead: 0 }]);
+  });
+
+  it('answers for an endpoint that is well', async () => {
+    await register('well');
+    expect((await cli('endpoint', 'ping', 'well', '--json')).json()).toMatchObject({ delivered: true, outcome: '200', breaker: 'closed' });
+    await cli('endpoint', 'pause', 'well');
+    expect((await cli('endpoint', 'ping', 'well')).stderr).toContain('Endpoint well is paused: nothing is sent to it.');
+  });
+});
