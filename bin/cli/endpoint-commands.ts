@@ -204,7 +204,8 @@ async function documentFrom(options: PutOptions): Promise<Record<string, unknown
 /** A put replaces, so a field that was left out goes back to its default: what changed is said. */
 function changedFields(before: Readonly<Record<string, unknown>>, after: Readonly<Record<string, unknown>>): string[] {
   const keys = new Set([...Object.keys(after), ...Object.keys(before)]);
-  return [...keys].filter((key) => !isDeepStrictEqual(before[key], after[key]));
+  // Pauses follow from the status, which is said.
+  return [...keys].filter((key) => key !== 'pauses' && !isDeepStrictEqual(before[key], after[key]));
 }
 
 async function remove(target: Target, out: Output, id: string, yes: boolean): Promise<void> {

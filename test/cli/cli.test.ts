@@ -445,13 +445,14 @@ describe('the program', () => {
   it('status says when an open breaker is tried next', async () => {
     await sluice('endpoint', 'put', 'ill', '--url', consumer.url());
     const lanes = createDynamoDbLanes(embedded.db, { endpoints: embedded.output(outputs.endpointsTable), deliveries: embedded.output(outputs.deliveriesTable) });
-    const untilEpochMs = Math.floor(Date.now() / 1_000) * 1_000 + 600_000;
+    const { nowEpochMs } = await embedded.look();
+    const untilEpochMs = Math.floor(nowEpochMs / 1_000) * 1_000 + 600_000;
     const open = openBreaker({ untilEpochMs, trips: 6, cause: 'unreachable' });
     await lanes.moveBreaker('ill', undefined, open);
     const until = new Date(untilEpochMs).toISOString();
     expect((await sluice('status')).stdout).toMatch(new RegExp(`ill\\s+open \\(unreachable\\)\\s+${until}\\s+0/8`));
     expect((await sluice('status', 'ill', '--json')).json()).toMatchObject({ endpoints: [{ state: 'open', breaker: { state: 'open', cause: 'unreachable', until, trips: 6 } }] });
-    await lanes.moveBreaker('ill', open, { ...open, round: 2, untilEpochMs: Date.now() });
+    await lanes.moveBreaker('ill', open, { ...open, round: 2, untilEpochMs: nowEpochMs });
     expect((await sluice('status', 'ill', '--json')).json()).toMatchObject({ endpoints: [{ state: 'half-open' }] });
   });
 
