@@ -96,8 +96,8 @@ export const sweep = {
   timeoutS: 50,
   memoryMb: 256,
   periodS: 60,
-  /** A wake-up is lost where it is overdue by this much: Scheduler promises the minute, and a drain that is busy takes its turn. */
-  graceMs: 60_000,
+  /** A wake-up counts as lost where it is overdue by this much. Some are only late, and a second one then finds nothing to do. */
+  graceMs: 5_000,
   /** What is held is looked through in so many parts, one a run: all of it once an hour. */
   parts: 60,
   /** Endpoints that are woken in one run. */

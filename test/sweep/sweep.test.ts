@@ -1,0 +1,85 @@
+/** The sweep on fakes: what lost its wake-up, and what its lane does not know of. */
+import { beforeEach, describe, expect, it } from 'vitest';
+import { sweep, type SweepDeps } from '../../lambdas/sweep/sweep.ts';
+import { sweep as limits } from '../../lambdas/shared/limits/numbers.ts';
+import { endpointOf, t0EpochMs, waitingOf } from '../support/builders.ts';
+import { Harness } from '../support/deliver-harness.ts';
+
+let h: Harness;
+let woken: string[];
+let held: Set<string>;
+let parts: number[];
+beforeEach(async () => {
+  h = await Harness.create();
+  [woken, held, parts] = [[], new Set(), []];
+});
+
+function depsOf(more: Partial<SweepDeps> = {}): SweepDeps {
+  return {
+    clock: h.clock,
+    telemetry: h.telemetry,
+    lanes: h.store.lanes,
+    holding: {
+      overdue: async (beforeEpochMs) => {
+        const found = await Promise.all(['acme', 'other'].map(async (endpointId) => ({ endpointId, wakeAtEpochMs: (await h.store.lane(endpointId))?.holding?.wakeAtEpochMs ?? Infinity })));
+        return found.filter(({ wakeAtEpochMs }) => wakeAtEpochMs < beforeEpochMs);
+      },
+      withHeld: (part) => Promise.resolve((parts.push(part), held)),
+      isKnown: async (endpointId) => (await h.store.lane(endpointId))?.holding !== undefined,
+    },
+    wake: (endpointId) => Promise.resolve(void woken.push(endpointId)),
+    ...more,
+  };
+}
+const hold = (wakeAtEpochMs: number, endpointId = 'acme') => h.store.lanes.hold(endpointId, { count: 1, nowEpochMs: t0EpochMs, wakeAtEpochMs });
+
+describe('the sweep', () => {
+  it('wakes what is overdue, and leaves it its time before it wakes it again', async () => {
+    await hold(t0EpochMs);
+    h.clock.advance(limits.graceMs);
+    await sweep(depsOf());
+    expect(woken).toEqual([]);
+    h.clock.advance(1);
+    await sweep(depsOf());
+    await sweep(depsOf());
+    expect(woken).toEqual(['acme']);
+    h.clock.advance(limits.periodS * 1_000);
+    await sweep(depsOf());
+    expect([woken, h.telemetry.count('wake-up-lost')]).toEqual([['acme', 'acme'], 2]);
+  });
+
+  it('leaves alone what is not due, and a run that has begun meanwhile', async () => {
+    await hold(t0EpochMs + 600_000);
+    h.clock.advance(120_000);
+    await sweep(depsOf());
+    await hold(t0EpochMs, 'acme');
+    const moveWakeUp: SweepDeps['lanes']['moveWakeUp'] = async (endpointId, from, to) => {
+      await h.store.lanes.beginDrain(endpointId, { leaseId: 'run', expiresEpochMs: h.clock.nowEpochMs() + 100_000 }, h.clock.nowEpochMs());
+      return h.store.lanes.moveWakeUp(endpointId, from, to);
+    };
+    h.clock.advance(600_000);
+    await sweep(depsOf({ lanes: { ...h.store.lanes, moveWakeUp } }));
+    expect(woken).toEqual([]);
+  });
+
+  it('finds what is held without its lane\'s word, one part of the index a run', async () => {
+    h.store.seed(waitingOf({ home: 'held' }));
+    held.add('acme');
+    await sweep(depsOf());
+    expect([woken, (await h.lane()).holding]).toMatchObject([['acme'], { wakeAtEpochMs: t0EpochMs }]);
+    for (let i = 1; i < limits.parts; i++) {
+      h.clock.advance(limits.periodS * 1_000);
+      await sweep(depsOf());
+    }
+    expect([...new Set(parts)].toSorted((a, b) => a - b)).toEqual(Array.from({ length: limits.parts }, (_, i) => i));
+  });
+
+  it('goes on with the others where one cannot be woken', async () => {
+    await h.store.put(endpointOf({ endpointId: 'other' }));
+    await hold(t0EpochMs);
+    await hold(t0EpochMs, 'other');
+    h.clock.advance(limits.graceMs + 1);
+    await sweep(depsOf({ wake: (endpointId) => (endpointId === 'acme' ? Promise.reject(new Error('SQS is away')) : Promise.resolve(void woken.push(endpointId))) }));
+    expect([woken, h.telemetry.faults.map(({ name }) => name)]).toEqual([['other'], ['wake-failed']]);
+  });
+});
