@@ -99,7 +99,7 @@ export async function admit(
     } else {
       refused.push(...why.live.map(({ wanted: copy, endsEpochMs }) => ({ copy, notBeforeEpochMs: endsEpochMs })));
       canaryOf = why.open;
-      wanted = await askable(deps, endpoint, answer.lane?.avail ?? 0, why, shed);
+      wanted = await askable(deps, endpoint, why, shed);
     }
     if (tries === 2 || wanted.length === 0) {
       shed(wanted);
@@ -147,7 +147,6 @@ function isGranted(answer: AdmitAnswer, leaseId: string): boolean {
 async function askable(
   deps: DeliverDeps,
   { config }: Endpoint,
-  avail: number,
   why: Extract<Refusal<Copy>, { kind: 'partly' }>,
   shed: (rest: readonly Copy[]) => void,
 ): Promise<Copy[]> {
@@ -157,7 +156,7 @@ async function askable(
     shed([...why.free, ...why.expired.map((e) => e.wanted)]);
     return [];
   }
-  const fits = await makeRoom(deps, config.endpointId, avail, why, shed);
+  const fits = await makeRoom(deps, config.endpointId, why, shed);
   if (open === undefined) return fits;
   shed(fits.slice(1));
   return fits.slice(0, 1);
@@ -167,7 +166,6 @@ async function askable(
 async function makeRoom(
   deps: DeliverDeps,
   endpointId: string,
-  avail: number,
   why: Extract<Refusal<Copy>, { kind: 'partly' }>,
   shed: (rest: readonly Copy[]) => void,
 ): Promise<Copy[]> {
@@ -177,8 +175,10 @@ async function makeRoom(
     else shed([copy]);
   }
   const wanted = [...why.free, ...reaped];
+  // Without those of the dead, and without what is left to the drain.
+  const freeNow = why.room - why.expiredLeases.reduce((sum, [, lease]) => sum + lease.slots, 0);
   // Beside a reaped claim its lease goes too, or leases without slots would stay for ever.
-  if (wanted.length > avail || reaped.length > 0) {
+  if (wanted.length > freeNow || reaped.length > 0) {
     for (const [leaseId, lease] of why.expiredLeases) await deps.lanes.reapLease(endpointId, leaseId, lease);
   }
   shed(wanted.slice(why.room));

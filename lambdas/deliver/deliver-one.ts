@@ -7,7 +7,7 @@ import type { Endpoint } from '../shared/ports/index.ts';
 import { attempt } from './attempt.ts';
 import { buryConflict, finishBurial } from './bury.ts';
 import { blankOf, decideCopy } from './decide-copy.ts';
-import { noteHold } from './hold.ts';
+import { noteHold, noteResend } from './hold.ts';
 import { putBack, putBackFaulted, putBackPastClaim, putBackUntil } from './retain.ts';
 import type { RateGate } from './spend-rate.ts';
 import type { Copy, DeliverDeps, Exit, Invocation } from './types.ts';
@@ -67,7 +67,7 @@ async function deliverClaimed(deps: DeliverDeps, claimed: Claimed): Promise<Sett
       return { exit: { kind: 'ack' }, release: true, ...(record === undefined ? {} : { record }) };
     case 'held':
       // Repeated before the acknowledgement: whoever held it may have died before it was noted.
-      return await noteHold(deps, { endpointId: copy.message.endpointId, count: 0, wakeAtEpochMs: nowEpochMs })
+      return (await noteResend(deps, copy, record as WaitingRecord)) && (await noteHold(deps, { endpointId: copy.message.endpointId, count: 0, wakeAtEpochMs: nowEpochMs }))
         ? { exit: { kind: 'ack' }, release: true }
         : { exit: await putBack(deps, copy.received), release: true };
     case 'early':

@@ -69,7 +69,7 @@ async function store(deps: DeliverDeps, copy: Copy, record: DeliveryRecord | und
   const decision = await decideCopy(deps, copy, record, nowEpochMs);
   switch (decision.kind) {
     case 'held':
-      return { exit: 'held' };
+      return { exit: (await noteResend(deps, copy, record as WaitingRecord)) ? 'held' : await putBack(deps, copy.received) };
     case 'proceed':
     case 'early':
       if (why.isFull) return { exit: await buryOverLimit(deps, copy, record, why.endpoint, invocation) };
@@ -98,6 +98,14 @@ async function hold(deps: DeliverDeps, copy: Copy, record: WaitingRecord | undef
   assertTransition(record, to);
   if ((await deps.records.hold(record, to)) !== 'written') return { exit: await putBack(deps, received) };
   return { exit: 'held', isNew: true };
+}
+
+/**
+ * What is held is asked for again, and the delivery under way answers it: noted before the copy is acknowledged, or a second
+ * receive of it would ask once more, for a generation whose message is gone. False where that is not known to be noted.
+ */
+export async function noteResend(deps: Pick<DeliverDeps, 'records'>, { message }: Copy, record: WaitingRecord): Promise<boolean> {
+  return message.resend <= record.resend || (await deps.records.hold(record, held(record, message.resend))) === 'written';
 }
 
 /** The lane's flag, then the wake-up. True once the sweep would find what is held, whatever becomes of the wake-up. */

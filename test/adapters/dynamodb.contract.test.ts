@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, describe } from 'vitest';
 import { startDynamoSubject, type DynamoSubject } from '../support/dynamo-subject.ts';
+import { describeHeldRecords } from '../support/held-records-contract.ts';
+import { describeHolding } from '../support/holding-contract.ts';
 import { describeLanes } from '../support/lanes-contract.ts';
 import { describeRecords } from '../support/records-contract.ts';
 
@@ -9,4 +11,6 @@ describe('the DynamoDB adapters', () => {
   afterAll(() => subject.close());
   describeLanes(() => subject.world);
   describeRecords(() => subject.world);
+  describeHolding(() => subject.world);
+  describeHeldRecords(() => subject.world);
 });

@@ -1,8 +1,9 @@
 /** Writes whose answer is lost: the SDK repeats them, and what it then hears must be read for what it is. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { readRefusal } from '../../lambdas/shared/core/lane.ts';
-import { afterReap, dead } from '../../lambdas/shared/core/decide.ts';
-import { endpointOf, waitingOf } from '../support/builders.ts';
+import { afterReap, dead, held } from '../../lambdas/shared/core/decide.ts';
+import type { DeadRecord, DeliveredRecord, WaitingRecord } from '../../lambdas/shared/core/record.ts';
+import { deliveredOf, endpointOf, t0EpochMs, waitingOf } from '../support/builders.ts';
 import { startDynamoSubject, type DynamoSubject } from '../support/dynamo-subject.ts';
 import { FaultyHandler, type Fate } from '../support/sdk-faults.ts';
 import { expiresEpochMs, LaneSubject, type World } from '../support/world.ts';
@@ -15,14 +16,14 @@ let lane: LaneSubject;
 beforeAll(async () => {
   subject = await startDynamoSubject();
   handler = new FaultyHandler();
-  const client = subject.connect({ requestHandler: handler });
-  faulty = subject.worldOn(client);
-  // The client learns its endpoint and credentials with the first call.
-  await faulty.records.read(['x']);
 });
 afterAll(() => subject.close());
 beforeEach(async () => {
   handler.next();
+  // A client of its own: the SDK repeats nothing any more once too many calls of a client have failed.
+  faulty = subject.worldOn(subject.connect({ requestHandler: handler }));
+  // The client learns its endpoint and credentials with the first call.
+  await faulty.records.read(['x']);
   lane = new LaneSubject(subject.world);
   await lane.put();
 });
@@ -197,6 +198,102 @@ describe('records', () => {
   it.each<[string, Fate]>([['throttled', 'throttled'], ['cut off', 'lost']])('a read that was %s to its end leaves every key unread', async (_why, fate) => {
     handler.next(fate, fate, fate);
     expect(await faulty.records.read(['k1', 'k2', 'k1'])).toEqual({ found: new Map(), unread: new Set(['k1', 'k2']) });
+  });
+});
+
+describe('holding', () => {
+  const note = { count: 2, nowEpochMs: t0EpochMs, wakeAtEpochMs: t0EpochMs + 1 };
+  const run = { leaseId: 'd1', expiresEpochMs };
+  const [lost, throttled]: Fate[][] = [['lost', 'lost', 'lost'], ['lost', 'throttled', 'throttled']];
+
+  it('a hold that was applied and repeated is noted, once more than it happened: too many holds do no harm', async () => {
+    handler.next('lost');
+    expect(await faulty.lanes.hold(lane.endpointId, note)).toMatchObject({ kind: 'noted' });
+    expect(await lane.lane()).toMatchObject({ holdSeq: 2, holding: { wakeAtEpochMs: note.wakeAtEpochMs } });
+  });
+
+  it('a run that was begun and repeated is begun, with the lane as it is', async () => {
+    await subject.world.lanes.hold(lane.endpointId, note);
+    handler.next('lost');
+    const answer = await faulty.lanes.beginDrain(lane.endpointId, run, t0EpochMs);
+    expect(answer).toEqual({ kind: 'begun', lane: await lane.lane() });
+    expect(await lane.lane()).toMatchObject({ drain: run, holding: { wakeAtEpochMs: expiresEpochMs } });
+  });
+
+  it.each([['a wake-up', t0EpochMs + 9], ['nothing held', undefined]])('a run that was ended with %s and repeated is ended, and takes nothing twice', async (_how, wakeAtEpochMs) => {
+    await subject.world.lanes.hold(lane.endpointId, note);
+    await subject.world.lanes.beginDrain(lane.endpointId, run, t0EpochMs);
+    handler.next('lost');
+    expect(await faulty.lanes.endDrain(lane.endpointId, { leaseId: 'd1', seq: 1, taken: 1, wakeAtEpochMs })).toEqual({ kind: 'moved' });
+    expect(handler.requests).toBe(2);
+    const { drain, holding } = await lane.lane();
+    expect([drain, holding?.count]).toEqual([undefined, wakeAtEpochMs === undefined ? undefined : 1]);
+  });
+
+  it('a run whose end was applied, and after which another hold came, is lost to its own repeat: that hold has its own wake-up', async () => {
+    await subject.world.lanes.hold(lane.endpointId, note);
+    await subject.world.lanes.beginDrain(lane.endpointId, run, t0EpochMs);
+    const end = { leaseId: 'd1', seq: 1, taken: 2, wakeAtEpochMs: undefined };
+    expect(await subject.world.lanes.endDrain(lane.endpointId, end)).toEqual({ kind: 'moved' });
+    await subject.world.lanes.hold(lane.endpointId, note);
+    expect(await faulty.lanes.endDrain(lane.endpointId, end)).toMatchObject({ kind: 'lost', lane: { holdSeq: 2, holding: { count: 2 } } });
+  });
+
+  it('a pace that was applied and repeated is lost to itself, with the lane that says so', async () => {
+    const pace = { isSlow: true, recent: '222' };
+    handler.next('lost');
+    expect(await faulty.lanes.movePace(lane.endpointId, undefined, pace)).toMatchObject({ kind: 'lost', lane: { pace } });
+    expect(await lane.lane()).toMatchObject({ pace });
+  });
+
+  it('a wake-up that was moved and repeated is lost to itself', async () => {
+    await subject.world.lanes.hold(lane.endpointId, note);
+    handler.next('lost');
+    expect(await faulty.lanes.moveWakeUp(lane.endpointId, note.wakeAtEpochMs, t0EpochMs)).toMatchObject({ kind: 'lost', lane: { holding: { wakeAtEpochMs: t0EpochMs } } });
+  });
+
+  it.each<[string, Fate[] | undefined]>([['never answered', lost], ['throttled after an answer was lost', throttled]])('each write that is %s is unsure', async (_how, fates = []) => {
+    const unsure = async (write: () => Promise<unknown>) => {
+      handler.next(...fates);
+      expect(await write()).toEqual({ kind: 'unsure' });
+    };
+    await unsure(() => faulty.lanes.hold(lane.endpointId, note));
+    await unsure(() => faulty.lanes.beginDrain(lane.endpointId, run, t0EpochMs));
+    await unsure(() => faulty.lanes.endDrain(lane.endpointId, { leaseId: 'd1', seq: 1, taken: 1, wakeAtEpochMs: undefined }));
+    await unsure(() => faulty.lanes.movePace(lane.endpointId, undefined, { isSlow: true, recent: '222' }));
+    await unsure(() => faulty.lanes.moveWakeUp(lane.endpointId, note.wakeAtEpochMs, t0EpochMs));
+  });
+
+  it.each([['no record', undefined], ['a record', true]])('a record that was held and is held again by the repeat is written: from %s', async (_from, isThere) => {
+    const from = isThere === undefined ? undefined : waiting();
+    if (from !== undefined) await subject.world.records.write(undefined, from);
+    handler.next('lost');
+    expect(await faulty.records.hold(from, held(waiting(), 0))).toBe('written');
+    expect(handler.requests).toBe(2);
+    expect(await lane.record('a')).toEqual(held(waiting(), 0));
+  });
+
+  const verdicts: [string, WaitingRecord | DeadRecord | DeliveredRecord][] = [
+    ['waiting', waitingOf({ attempt: 1, ...settled }, { eventId: 'a' })],
+    ['delivered', deliveredOf({ attempt: 1, ...settled }, { eventId: 'a' })],
+    ['dead', dead(waitingOf({ attempt: 1, ...settled }, { eventId: 'a' }), 'gone', 'x')],
+  ];
+  it.each(verdicts.flatMap(([name, to]) => [1, 2].map((nth) => [name, nth, to] as const)))('a write across a hold, to %s, whose %i. request lost its answer is written', async (_name, nth, verdict) => {
+    const { endpointId, recordKey } = waiting();
+    const to = { ...verdict, endpointId, recordKey };
+    await subject.world.records.hold(undefined, held(waiting(), 0));
+    handler.next(...(nth === 1 ? (['lost'] as const) : (['through', 'lost'] as const)));
+    expect(await faulty.records.write(undefined, to)).toBe('written');
+    expect(handler.requests).toBe(3);
+    expect(await lane.record('a')).toEqual(to.state === 'waiting' ? { ...to, home: 'held' } : to);
+  });
+
+  it('a write that was applied, and held before the SDK repeats it, has lost as any that meets another: its claim is reaped without an attempt', async () => {
+    const to = waiting({ attempt: 1, ...settled });
+    await subject.world.records.write(undefined, to);
+    await subject.world.records.hold(to, held(to, 0));
+    expect(await faulty.records.write(undefined, to)).toBe('lost');
+    expect(await lane.record('a')).toEqual(held(to, 0));
   });
 });
 

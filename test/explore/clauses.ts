@@ -62,8 +62,27 @@ function written(tree: Tree): string {
   return typeof tree === 'string' ? tree : tree.parts.map((part) => (typeof part === 'string' ? part : `(${written(part)})`)).join(` ${tree.op} `);
 }
 
-function leaves(tree: Tree): string[] {
-  return typeof tree === 'string' ? [tree] : tree.parts.flatMap(leaves);
+/** A leaf of a tree, and the group that it stands in. */
+interface Leaf {
+  readonly text: string;
+  readonly group: Tree;
+}
+
+function leaves(tree: Tree, group: Tree = tree): Leaf[] {
+  return typeof tree === 'string' ? [{ text: tree, group }] : tree.parts.flatMap((part) => leaves(part, tree));
+}
+
+/** Names of a tree's leaves: several claims are one clause; what stands in two groups is told apart by the inner one. */
+function namesOf(tree: Tree, names: Readonly<Record<string, string>>): Map<Tree, (leaf: string) => string> {
+  const outer = new Set<string>();
+  const found = new Map<Tree, (leaf: string) => string>();
+  for (const group of new Set(leaves(tree).map((leaf) => leaf.group))) {
+    const own = leaves(tree).filter((leaf) => leaf.group === group).map(({ text }) => normal(text, names));
+    const taken = new Set(outer);
+    found.set(group, (leaf) => (taken.has(normal(leaf, names)) ? `${normal(leaf, names)} of (${shape(group, names)})` : normal(leaf, names)));
+    for (const name of own) outer.add(name);
+  }
+  return found;
 }
 
 /** `#n3.#n4[0] = :v2` as `leases.?[0] = ?`. */
@@ -79,9 +98,10 @@ function normal(clause: string, names: Readonly<Record<string, string>>): string
 const normalOf = (request: Conditional) => {
   const names = request.ExpressionAttributeNames ?? {};
   const tree = parse(request.ConditionExpression ?? '');
-  // Several claims are one clause, however many there are.
-  const clauses = [...new Set(leaves(tree).map((leaf) => normal(leaf, names)))];
-  return { tree, names, clauses, condition: `${String(request['TableName'])}: ${shape(tree, names)}` };
+  const named = namesOf(tree, names);
+  const nameOf = (leaf: string, group: Tree) => named.get(group)?.(leaf) ?? '';
+  const clauses = [...new Set(leaves(tree).map(({ text, group }) => nameOf(text, group)))];
+  return { tree, nameOf, clauses, condition: `${String(request['TableName'])}: ${shape(tree, names)}` };
 };
 
 function shape(tree: Tree, names: Readonly<Record<string, string>>): string {
@@ -118,16 +138,16 @@ export function withoutClause(operation: string, input: JsonObject, dropped: Cla
 
 function lessClause(request: Conditional, dropped: Clause): Conditional {
   if (request.ConditionExpression === undefined) return request;
-  const { tree, names, condition } = normalOf(request);
+  const { tree, nameOf, condition } = normalOf(request);
   if (condition !== dropped.condition) return request;
-  const left = pruned(tree, (leaf) => normal(leaf, names) === dropped.clause);
+  const left = pruned(tree, (leaf, group) => nameOf(leaf, group) === dropped.clause);
   const { ConditionExpression: _whole, ...rest } = request;
   return used({ ...rest, ...(left === undefined ? {} : { ConditionExpression: written(left) }) });
 }
 
-function pruned(tree: Tree, drops: (leaf: string) => boolean): Tree | undefined {
-  if (typeof tree === 'string') return drops(tree) ? undefined : tree;
-  const parts = tree.parts.map((part) => pruned(part, drops)).filter((part) => part !== undefined);
+function pruned(tree: Tree, drops: (leaf: string, group: Tree) => boolean, group: Tree = tree): Tree | undefined {
+  if (typeof tree === 'string') return drops(tree, group) ? undefined : tree;
+  const parts = tree.parts.map((part) => pruned(part, drops, tree)).filter((part) => part !== undefined);
   return parts.length === 0 ? undefined : parts.length === 1 ? parts[0] : { op: tree.op, parts };
 }
 

@@ -9,7 +9,7 @@ import type { JsonObject } from '../../local/emulator.ts';
 import { clausesOf, withoutClause, type Clause } from './clauses.ts';
 import { MemoryDynamoDb, type Answered, type Items } from './memory-dynamodb.ts';
 import { nowAt, tables, type Answer, type Call } from './program.ts';
-import { checkPost, checkVerdicts, checkWrite, copyName, laneIn, recordIn, type Post, type Verdict } from './rules.ts';
+import { checkLive, checkPost, checkVerdicts, checkWrite, copyName, laneIn, recordIn, type Post, type Verdict } from './rules.ts';
 import type { NamedOutcome, World } from './world.ts';
 
 
@@ -35,6 +35,10 @@ interface State {
   readonly workers: readonly (Worker | undefined)[];
   readonly epoch: number;
   readonly started: number;
+  /** Runs of the drain that have begun. */
+  readonly drains: number;
+  /** What the index shows, where it lags. */
+  readonly indexed: number;
   readonly crashes: number;
   readonly failures: number;
   /** Commands of operators and redrives that have begun, by name. */
@@ -104,10 +108,10 @@ function traceOf(from: readonly [number, string][], at: number, last: string): s
 /** Two workers are alike: which of them is the first makes no other state. */
 function keyOf(state: State): string {
   const workers = state.workers.map((w) => (w === undefined ? '' : `${w.node}:${w.admitted}:${w.round}`)).sort();
-  const { items, late, queue, dlq, copied, epoch, started, crashes, failures, done, posts, verdicts } = state;
+  const { items, late, queue, dlq, copied, epoch, started, drains, indexed, crashes, failures, done, posts, verdicts } = state;
   const posted = posts.map((p) => `${p.recordKey}${p.leaseId}${p.generation}${p.outcome}`).sort();
   const judged = verdicts.map((v) => `${v.recordKey}${v.leaseId}${v.kind}`).sort();
-  return [items, late, queue, dlq, copied, workers, epoch, started, crashes, failures, done, posted, judged].join('|');
+  return [items, late, queue, dlq, copied, workers, epoch, started, drains, indexed, crashes, failures, done, posted, judged].join('|');
 }
 
 class Search {
@@ -133,8 +137,9 @@ class Search {
 
   async initial(): Promise<State> {
     await this.#world.prepare(this.#memory);
+    const items = this.#intern(this.#memory.items);
     const state: State = {
-      items: this.#intern(this.#memory.items), late: [], queue: this.#world.queued, dlq: this.#world.copies, copied: this.#world.copies, workers: [undefined, undefined],
+      items, indexed: this.#world.spec.indexLags === true ? items : 0, drains: 0, late: [], queue: this.#world.queued, dlq: this.#world.copies, copied: this.#world.copies, workers: [undefined, undefined],
       epoch: 0, started: 0, crashes: 0, failures: 0, done: [], posts: [], verdicts: [],
     };
     return state;
@@ -147,7 +152,8 @@ class Search {
     if (idle >= 0 && state.started < limits.receives) {
       for (const batch of this.#world.batches) if (batch.every((m) => state.queue.includes(m))) moves.push(await this.#receive(state, idle, batch));
     }
-    if (idle >= 0) for (const name of Object.keys(this.#world.commands)) if (!state.done.includes(name)) moves.push(await this.#command(state, idle, name));
+    if (idle >= 0 && state.drains < (this.#world.spec.drains ?? 0)) moves.push(await this.#drain(state, idle));
+    if (idle >= 0) for (const name of this.#world.commands) if (!state.done.includes(name)) moves.push(await this.#command(state, idle, name));
     for (const { name, copy, message } of this.#world.redrives) {
       if (!state.done.includes(name) && state.dlq.includes(copy)) {
         moves.push({ label: name, problems: [], to: { ...state, done: [...state.done, name], dlq: state.dlq.filter((c) => c !== copy), queue: [...state.queue, message] } });
@@ -162,9 +168,20 @@ class Search {
     }
     // Whoever is at work when leases expire is dead: Lambda has killed it.
     if (state.epoch < limits.epochs && state.workers.every((w) => w === undefined)) {
-      moves.push({ label: 'an hour passes: leases expire', problems: [], to: { ...state, epoch: state.epoch + 1 } });
+      moves.push({ label: 'an hour passes: leases expire', problems: [], to: this.#anHourLater(state) });
     }
     return moves;
+  }
+
+  /** By then the index has all that the table had. */
+  #anHourLater(state: State): State {
+    return { ...state, epoch: state.epoch + 1, indexed: this.#world.spec.indexLags === true ? state.items : 0 };
+  }
+
+  async #drain(state: State, i: number): Promise<Move> {
+    const drains = state.drains + 1;
+    const node = await this.#world.programs.begin({ ordinal: firstDrain + drains, epoch: state.epoch, received: [], drains: this.#world.endpointId });
+    return { label: `D${drains} is woken`, problems: [], to: { ...withWorker(state, i, { node: node.id, took: [], admitted: '', round: 0 }), drains } };
   }
 
   async #receive(state: State, i: number, batch: readonly number[]): Promise<Move> {
@@ -262,21 +279,29 @@ class Search {
   /** A call's effect on the items, its answer, and what is wrong with it. */
   async #perform(state: State, call: Call, i?: number): Promise<{ answer: Answered; to: State; problems: readonly string[]; note: string }> {
     const copied = call.label === 'markBuried' ? state.copied.join() : '';
-    const key = `${state.items} ${call.id} ${copied}`;
+    const key = `${state.items} ${call.id} ${call.operation === 'Query' ? state.indexed : call.label === 'moveWakeUp' ? state.epoch : copied}`;
     const known = this.#answers.get(key) ?? (await this.#run(state, call));
     this.#answers.set(key, known);
     const { answer, items, problems, verdicts } = known;
     let to: State = { ...state, items, verdicts: verdicts.length === 0 ? state.verdicts : [...state.verdicts, ...verdicts] };
     const worker = i === undefined ? undefined : state.workers[i];
+    let live: readonly string[] = [];
     if (worker !== undefined && i !== undefined && items !== state.items && (call.label === 'admit' || call.label === 'exchange')) {
       const lane = laneIn(this.#items[items] as Items, this.#laneKey(this.#world.endpointId));
       to = withWorker(to, i, { ...worker, admitted: lane?.cfg ?? '', round: lane?.breaker?.round ?? firstRound });
+      const { drains } = this.#world.programs.start(worker.node);
+      if (this.#world.serves === 'queue' && drains === undefined) live = checkLive(lane);
     }
     const note = answer.kind === 'error' ? ' is refused' : '';
-    if (worker !== undefined && call.kind === 'write' && answer.kind === 'ok' && this.#world.programs.start(worker.node).command !== undefined) {
+    if (worker !== undefined && call.kind === 'write' && answer.kind === 'ok' && this.#isOperator(worker)) {
       return { answer, to, note, problems: [...problems, ...this.#unseen(state, worker)] };
     }
-    return { answer, to, problems: verdicts.length === 0 ? problems : [...problems, ...checkVerdicts(state.verdicts, verdicts, state.posts)], note };
+    return { answer, to, problems: [...problems, ...live, ...(verdicts.length === 0 ? [] : checkVerdicts(state.verdicts, verdicts, state.posts))], note };
+  }
+
+  #isOperator(worker: Worker): boolean {
+    const { command } = this.#world.programs.start(worker.node);
+    return command !== undefined && !this.#world.isStranger(command);
   }
 
   async #run(state: State, call: Call) {
@@ -284,9 +309,24 @@ class Search {
     const input: JsonObject = this.#dropped === undefined ? call.input : withoutClause(call.operation, call.input, this.#dropped);
     if (call.kind === 'write') for (const clause of clausesOf(call.operation, call.input)) this.#clauses.set(`${clause.condition} | ${clause.clause}`, clause);
     this.#memory.items = before;
+    this.#memory.indexed = this.#world.spec.indexLags === true ? this.#items[state.indexed] : undefined;
     const answer = this.#same(await this.#memory.call(call.operation, input));
     const after = this.#memory.items;
-    return { answer, items: after === before ? state.items : this.#intern(after), ...checkWrite(before, after, state.copied) };
+    const written = checkWrite(before, after, state.copied, { names: namesIn(call.input), nowEpochMs: nowAt(state.epoch) });
+    const problems = [...written.problems, ...(await this.#refusedForNothing(before, call, answer))];
+    return { answer, items: after === before ? state.items : this.#intern(after), verdicts: written.verdicts, problems };
+  }
+
+  /**
+   * Of alternatives in a condition a missing one refuses more. Live traffic that is refused goes to the hold, and an exchange that
+   * is refused costs two writes more: neither is ever wrong, so it is asked whether the whole condition would have refused.
+   */
+  async #refusedForNothing(before: Items, call: Call, answer: Answered): Promise<string[]> {
+    if (this.#dropped === undefined || answer.kind !== 'error' || (call.label !== 'admit' && call.label !== 'exchange')) return [];
+    this.#memory.items = before;
+    const whole = await this.#memory.call(call.operation, call.input);
+    this.#memory.items = before;
+    return whole.kind === 'ok' ? [`${call.label} is refused, and nothing stands in its way`] : [];
   }
 
   /** Equal answers are one object, over all searches of a world: programs tell them apart by identity. */
@@ -323,34 +363,48 @@ class Search {
   }
 
   #nameOf(worker: Worker): string {
-    const { ordinal, command } = this.#world.programs.start(worker.node);
-    return command === undefined ? `W${ordinal}` : 'operator';
+    const { ordinal, command, drains } = this.#world.programs.start(worker.node);
+    if (drains !== undefined) return `D${ordinal - firstDrain}`;
+    return command === undefined ? `W${ordinal}` : this.#world.isStranger(command) ? 'somebody' : 'operator';
   }
 
   /** While nobody is at work: is everything somewhere, and does it come to its end if nothing more goes wrong? */
   async quietProblems(state: State): Promise<string[]> {
-    const lost = this.#world.lost(state.queue, state.dlq, (recordKey) => recordIn(this.#items[state.items] as Items, this.#recordKey(recordKey)));
+    const lost = this.#lost(state);
     if (lost.length > 0) return lost;
-    const key = [state.items, state.queue, state.dlq, state.copied, state.posts.map((p) => p.leaseId + p.outcome), state.verdicts.map((v) => v.leaseId + v.kind)].join('|');
+    const key = [state.items, state.indexed, state.queue, state.dlq, state.copied, state.posts.map((p) => p.leaseId + p.outcome), state.verdicts.map((v) => v.leaseId + v.kind)].join('|');
     const known = this.#recovered.get(key) ?? (await this.#recover(state));
     this.#recovered.set(key, known);
     return known;
   }
 
+  #lost(state: State): string[] {
+    return this.#world.lost(state.queue, state.dlq, (recordKey) => recordIn(this.#items[state.items] as Items, this.#recordKey(recordKey)), this.#saysHeld(state));
+  }
+
+  /** The drain is woken for a lane that says so: by a wake-up, or by the sweep. */
+  #saysHeld(state: State): boolean {
+    return laneIn(this.#items[state.items] as Items, this.#laneKey(this.#world.endpointId))?.holding !== undefined;
+  }
+
   /** Nothing fails any more, every consumer answers 200, and time passes: each message must be gone within a few receives. */
   async #recover(from: State): Promise<string[]> {
     // Leases and hours of its own: what was found out once is then known for every state that looks the same.
-    let state: State = { ...from, late: [], queue: [...new Set([...from.queue, ...this.#world.probes])], started: 90, epoch: 90 };
-    for (let round = 0; round < 8 && state.queue.length > 0; round++) {
-      state = { ...state, epoch: state.epoch + 1 };
-      for (const message of [...state.queue]) {
-        const move = await this.#undisturbed((await this.#receive(state, 0, [message])).to);
+    let state: State = { ...from, late: [], queue: [...new Set([...from.queue, ...this.#world.probes])], started: 90, drains: 90, epoch: 90 };
+    for (let round = 0; round < 8 && (state.queue.length > 0 || this.#saysHeld(state)); round++) {
+      state = this.#anHourLater(state);
+      const begins = state.queue.map((message) => (at: State) => this.#receive(at, 0, [message]));
+      for (const begin of [...begins, (at: State) => (this.#saysHeld(at) ? this.#drain(at, 0) : undefined)]) {
+        const begun = await begin(state);
+        if (begun === undefined) continue;
+        const move = await this.#undisturbed(begun.to);
         if (move.problems.length > 0) return move.problems.map((problem) => `later: ${problem}`);
         state = { ...move.to, late: [], queue: [...move.to.queue] };
       }
     }
+    if (this.#saysHeld(state)) return ['never ends: the lane says that something is held'];
     if (state.queue.length > 0) return [`never ends: ${state.queue.map((m) => this.#world.names[m]).join(' and ')} still in the queue`];
-    return this.#world.lost(state.queue, state.dlq, (recordKey) => recordIn(this.#items[state.items] as Items, this.#recordKey(recordKey)));
+    return this.#lost(state);
   }
 
   async #undisturbed(from: State): Promise<{ to: State; problems: readonly string[] }> {
@@ -366,6 +420,15 @@ class Search {
 }
 
 const answers = { ok: { kind: 'ok', body: {} }, throttled: { kind: 'throttled' }, unsure: { kind: 'unsure' } } as const satisfies Record<string, Answer>;
+
+/** Above the ordinals of receives. */
+const firstDrain = 500;
+
+/** The texts that a request is given. */
+function namesIn(input: JsonObject): string[] {
+  const values = (input['ExpressionAttributeValues'] ?? {}) as Record<string, { S?: string; L?: { S?: string }[] }>;
+  return Object.values(values).flatMap(({ S, L }) => [...(S === undefined ? [] : [S]), ...(L ?? []).flatMap((one) => one.S ?? [])]);
+}
 
 const postedBy = new Map<NamedOutcome, Answer>();
 

@@ -19,6 +19,8 @@ const attributes = (names: readonly string[]) => names.map((AttributeName) => ({
 export class MemoryDynamoDb {
   /** The state that the next call works on; assign it to go to another. */
   items: Items = new Map();
+  /** What the index shows, where that is not what the table has. */
+  indexed: Items | undefined;
   readonly #tables: ReadonlyMap<string, Table>;
   readonly #store: Store;
   readonly #transact: (input: JsonObject) => Promise<JsonObject>;
@@ -55,7 +57,20 @@ export class MemoryDynamoDb {
       const requests = Object.entries(input['RequestItems'] as Record<string, { Keys: Item[] }>);
       return { Responses: Object.fromEntries(requests.map(([table, { Keys }]) => [table, Keys.flatMap((key) => this.#read(table, key) ?? [])])) };
     }
+    if (operation === 'Query') return this.#query(input);
     return act(operation, this.#store, prepare(operation, input, this.#store));
+  }
+
+  /** The sparse index over what needs somebody: `indexed` is what it shows, for it may be behind the table. */
+  #query(input: JsonObject): JsonObject {
+    const { ':held': partition } = input['ExpressionAttributeValues'] as Record<string, { S: string }>;
+    const [after, limit] = [input['ExclusiveStartKey'] as Item | undefined, input['Limit'] as number];
+    const found = [...(this.indexed ?? this.items)].filter(([key, item]) => key.startsWith(`item-${String(input['TableName'])}~`) && item['gpk']?.['S'] === partition?.S).map(([, item]) => item);
+    const sorted = found.toSorted((a, b) => Number(a['gsk']?.['N']) - Number(b['gsk']?.['N']) || (String(a['pk']?.['S']) < String(b['pk']?.['S']) ? -1 : 1));
+    const from = after === undefined ? 0 : sorted.findIndex((item) => item['pk']?.['S'] === after['pk']?.['S']) + 1;
+    const page = sorted.slice(from, from + limit);
+    const keysOf = ({ pk, gpk, gsk }: Item) => ({ pk, gpk, gsk });
+    return { Items: page.map(keysOf), ...(from + limit < sorted.length ? { LastEvaluatedKey: keysOf(page.at(-1) as Item) } : {}) };
   }
 
   #read(table: string, key: Item): Item | undefined {

@@ -4,15 +4,25 @@
  * is run once, however many interleavings lead through it.
  */
 import { ConditionalCheckFailedException, TransactionCanceledException, type CancellationReason, type DynamoDBClient } from '@aws-sdk/client-dynamodb';
+import { buryUnclaimed } from '../../lambdas/deliver/bury.ts';
 import { deliverBatch } from '../../lambdas/deliver/deliver-batch.ts';
+import type { Settled } from '../../lambdas/deliver/deliver-one.ts';
 import { createEndpointCache } from '../../lambdas/deliver/endpoint-cache.ts';
-import type { DeliverDeps } from '../../lambdas/deliver/types.ts';
+import type { Copy, DeliverDeps, Invocation } from '../../lambdas/deliver/types.ts';
+import { sendWaves } from '../../lambdas/deliver/waves.ts';
+import { drainEndpoint } from '../../lambdas/drain/drain-endpoint.ts';
+import type { DrainDeps } from '../../lambdas/drain/types.ts';
+import { createHeldIndex } from '../../lambdas/shared/adapters/dynamodb-held-index.ts';
 import { createDynamoDbEndpoints } from '../../lambdas/shared/adapters/dynamodb-endpoints.ts';
 import { createDynamoDbLanes } from '../../lambdas/shared/adapters/dynamodb-lanes.ts';
 import { createDynamoDbRecords } from '../../lambdas/shared/adapters/dynamodb-records.ts';
 import { createDynamoDbRegistry, type Registry } from '../../lambdas/shared/adapters/dynamodb-registry.ts';
+import { ageMs } from '../../lambdas/shared/core/age.ts';
+import { recordKeyOf, shortHash } from '../../lambdas/shared/core/keys.ts';
 import type { AttemptOutcome } from '../../lambdas/shared/core/outcome.ts';
-import { deliver, lease } from '../../lambdas/shared/limits/numbers.ts';
+import { parseMessage } from '../../lambdas/shared/core/parse.ts';
+import type { CopyHome } from '../../lambdas/shared/core/receive.ts';
+import { deliver, drain, lease } from '../../lambdas/shared/limits/numbers.ts';
 import type { Endpoint, ReceivedMessage } from '../../lambdas/shared/ports/index.ts';
 import type { JsonObject } from '../../local/emulator.ts';
 import { t0EpochMs } from '../support/builders.ts';
@@ -44,13 +54,18 @@ export type Answer =
   | { readonly kind: 'unsure' }
   | { readonly kind: 'posted'; readonly outcome: HttpOutcome };
 
-/** Where a program starts: a receive by a worker, or a command of an operator. `ordinal` names its leases. */
+/** Where a program starts: a receive by a worker, a run of the drain, or a command of an operator. `ordinal` names its leases. */
 export interface Start {
   readonly ordinal: number;
   readonly epoch: number;
   readonly received: readonly ReceivedMessage[];
   readonly command?: string;
+  /** Endpoint of a run of the drain: it takes what the index shows. */
+  readonly drains?: string;
 }
+
+/** What may be asked for beside receives: of the registry as operators do, or of the tables by another version of the program. */
+export type Command = (registry: Registry, db: DynamoDBClient) => Promise<unknown>;
 
 /** A program between two calls. */
 export interface Node {
@@ -65,7 +80,11 @@ export interface Node {
 export interface ProgramOptions {
   /** What the environment's cache holds when a worker starts, if anything; a refresh reads. */
   readonly cached: Endpoint | undefined;
-  readonly commands: Readonly<Record<string, (registry: Registry) => Promise<unknown>>>;
+  readonly commands: Readonly<Record<string, Command>>;
+  /** What a worker's copies are: receives of the delivery queue, or copies that the drain has. */
+  readonly serves: CopyHome;
+  /** Bodies of what is held, by record key: they are there from the start, or the payload store would multiply the states. */
+  readonly bodies: ReadonlyMap<string, string>;
 }
 
 interface Step {
@@ -197,7 +216,7 @@ class Run {
   constructor(options: ProgramOptions, start: Start, intern: (call: Omit<Call, 'id'>) => Call) {
     this.#intern = intern;
     const db = { send: (command: { constructor: { name: string }; input: JsonObject }) => this.#send(command) } as unknown as DynamoDBClient;
-    const work = start.command === undefined ? this.#deliver(db, options, start) : this.#command(db, options, start.command);
+    const work = start.command !== undefined ? this.#command(db, options, start.command) : start.drains === undefined ? this.#deliver(db, options, start) : this.#drain(db, options, start, start.drains);
     void work.catch((error: unknown) => {
       // An operator is told, and nothing has begun.
       if (start.command === undefined) this.faults.push(`threw ${String(error)}`);
@@ -219,24 +238,45 @@ class Run {
 
   async #command(db: DynamoDBClient, { commands }: ProgramOptions, name: string): Promise<void> {
     this.#label = name;
-    await commands[name]?.(createDynamoDbRegistry(db, tables.endpoints, () => Promise.resolve()));
+    await commands[name]?.(createDynamoDbRegistry(db, tables.endpoints, () => Promise.resolve()), db);
     this.ended = { retained: [] };
   }
 
   async #deliver(db: DynamoDBClient, options: ProgramOptions, start: Start): Promise<void> {
-    const nowEpochMs = nowAt(start.epoch);
-    const invocation = { startedEpochMs: nowEpochMs, leaseExpiresEpochMs: nowEpochMs + deliver.timeoutS * 1_000 + lease.skewMs, remainingMs: () => deliver.timeoutS * 1_000 };
-    this.ended = await deliverBatch(this.#deps(db, options, start, nowEpochMs), start.received, invocation);
+    const deps = this.#deps(db, options, start);
+    const invocation = invocationAt(nowAt(start.epoch), deliver.timeoutS);
+    this.ended = options.serves === 'queue' ? await deliverBatch(deps, start.received, invocation) : { retained: await takeCopies(deps, start.received, invocation) };
   }
 
-  #deps(db: DynamoDBClient, { cached }: ProgramOptions, start: Start, nowEpochMs: number): DeliverDeps {
+  /** A run of the drain. A full lane is looked at once more, and not ten times: nothing that the others do takes time here. */
+  async #drain(db: DynamoDBClient, options: ProgramOptions, start: Start, endpointId: string): Promise<void> {
+    let waitedMs = 0;
+    const deps: DrainDeps = {
+      ...this.#deps(db, options, start),
+      serves: 'held',
+      clock: { nowEpochMs: () => nowAt(start.epoch), monotonicMs: () => waitedMs },
+      payloads: {
+        put: () => Promise.resolve('written'),
+        read: (names) => Promise.resolve({ found: new Map(names.map(({ recordKey }) => [recordKey, options.bodies.get(recordKey) ?? ''])), unread: new Set() }),
+        remove: () => Promise.resolve(),
+      },
+      held: this.#named(createHeldIndex(db, tables.deliveries)),
+      pause: () => Promise.resolve(void (waitedMs += drain.idleMs)),
+      limits: drain,
+    };
+    await drainEndpoint(deps, endpointId, invocationAt(nowAt(start.epoch), drain.timeoutS));
+    this.ended = { retained: [] };
+  }
+
+  #deps(db: DynamoDBClient, { cached, serves }: ProgramOptions, start: Start): DeliverDeps {
+    const nowEpochMs = nowAt(start.epoch);
     const pause = () => Promise.resolve();
     const stored = createDynamoDbEndpoints(db, tables.endpoints);
     let reads = 0;
     let leases = 0;
     const clock = { nowEpochMs: () => nowEpochMs, monotonicMs: () => 0 };
     return {
-      serves: 'queue',
+      serves,
       payloads: { put: () => Promise.resolve('written') },
       wakeUps: { order: () => Promise.resolve() },
       inFlight: { isCrowded: () => Promise.resolve(false) },
@@ -283,7 +323,7 @@ class Run {
 
   #send(command: { constructor: { name: string }; input: JsonObject }): Promise<unknown> {
     const operation = command.constructor.name.replace(/Command$/, '');
-    const kind = operation.includes('Get') ? 'read' : 'write';
+    const kind = operation.includes('Get') || operation === 'Query' ? 'read' : 'write';
     return this.#ask({ kind, label: this.#label === '' ? operation : this.#label, operation, input: command.input });
   }
 
@@ -292,6 +332,32 @@ class Run {
     this.#open.push({ call: this.#intern(call), resolve, reject });
     return promise;
   }
+}
+
+function invocationAt(nowEpochMs: number, timeoutS: number): Invocation {
+  return { startedEpochMs: nowEpochMs, leaseExpiresEpochMs: nowEpochMs + timeoutS * 1_000 + lease.skewMs, remainingMs: () => timeoutS * 1_000 };
+}
+
+/** As the drain sends what it has taken, in waves while they are quick. @returns what it has not dealt with */
+async function takeCopies(deps: DeliverDeps, received: readonly ReceivedMessage[], invocation: Invocation): Promise<string[]> {
+  const copies = received.flatMap((one): Copy[] => {
+    const parsed = parseMessage(one.body);
+    if (!parsed.ok) return [];
+    const { endpointId, claimKey, payloadHash } = parsed.message;
+    return [{ received: one, message: parsed.message, claimKey, recordKey: recordKeyOf(endpointId, claimKey), shortHash: shortHash(payloadHash) }];
+  });
+  const settled = new Map<Copy, Settled>();
+  const pacing = {
+    nextAtEpochMs: undefined, goesOn: () => true, more: () => Promise.resolve([]), wait: () => Promise.resolve(false),
+    settled: (wave: ReadonlyMap<Copy, Settled>) => wave.forEach((one, copy) => settled.set(copy, one)),
+  };
+  const { exits, left, endpoint } = await sendWaves(deps, copies[0]?.message.endpointId ?? '', copies, pacing, invocation);
+  // What is past its age is given up, whatever stands in its way.
+  const config = endpoint?.config;
+  const aged = config === undefined ? [] : left.filter((copy) => ageMs(copy.received.sentEpochMs, config, deps.clock.nowEpochMs()) > config.retry.maxAgeS * 1_000);
+  const buried = aged.length === 0 ? [] : await buryUnclaimed(deps, aged, endpoint, invocation);
+  const all = new Map([...exits, ...buried, ...[...settled].map(([copy, { exit }]) => [copy.received.messageId, exit] as const)]);
+  return received.map((one) => one.messageId).filter((id) => all.get(id)?.kind !== 'ack');
 }
 
 function errorOf(answer: Exclude<Answer, { kind: 'ok' | 'posted' }>): Error {

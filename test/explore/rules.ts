@@ -4,8 +4,10 @@ import type { AttributeValue } from '@aws-sdk/client-dynamodb';
 import { toLane } from '../../lambdas/shared/adapters/dynamodb-lane-item.ts';
 import { toRecord } from '../../lambdas/shared/adapters/dynamodb-record-item.ts';
 import { firstRound, type Breaker } from '../../lambdas/shared/core/breaker.ts';
-import type { Lane } from '../../lambdas/shared/core/lane.ts';
+import { keptForDrain, removedCfg, type Lane } from '../../lambdas/shared/core/lane.ts';
+import { afterAnswers, type Pace } from '../../lambdas/shared/core/pace.ts';
 import { assertTransition, type DeliveryRecord } from '../../lambdas/shared/core/record.ts';
+import { drain as drainLimits, lease as leaseLimits, pace as paceLimits } from '../../lambdas/shared/limits/numbers.ts';
 import type { Item } from '../../local/types/dynalite.d.ts';
 import type { Items } from './memory-dynamodb.ts';
 
@@ -51,13 +53,22 @@ export interface Written {
   readonly verdicts: readonly Verdict[];
 }
 
-export function checkWrite(before: Items, after: Items, copied: readonly string[]): Written {
+/** A write as it was asked for. */
+export interface Writing {
+  /** Texts that it was given: what it must name to be its owner's. */
+  readonly names: readonly string[];
+  readonly nowEpochMs: number;
+}
+
+export function checkWrite(before: Items, after: Items, copied: readonly string[], writing: Writing): Written {
   const problems: string[] = [];
   const verdicts: Verdict[] = [];
   for (const [key, item] of after) {
     if (before.get(key) === item) continue;
-    if (sortKeyOf(item) === 'lane') problems.push(...checkLane(laneIn(before, key), laneIn(after, key) as Lane));
+    if (sortKeyOf(item) === 'lane') problems.push(...(item['leases'] === undefined ? ['a lane that no endpoint has'] : checkLane(laneIn(before, key), laneIn(after, key) as Lane)));
+    if (sortKeyOf(item) === 'lane' && problems.length === 0) problems.push(...checkHolding(laneIn(before, key), laneIn(after, key) as Lane, item, writing));
     if (sortKeyOf(item) === undefined) {
+      problems.push(...checkIndexed(recordIn(after, key) as DeliveryRecord, item));
       const change = checkRecord(recordIn(before, key), recordIn(after, key) as DeliveryRecord, after, copied);
       problems.push(...change.problems);
       verdicts.push(...change.verdicts);
@@ -75,7 +86,57 @@ function checkLane(before: Lane | undefined, lane: Lane): string[] {
     const now = lane.claims.get(key);
     if (now !== undefined && now.leaseId !== claim.leaseId) problems.push(`claim ${key} went from lease ${claim.leaseId} to ${now.leaseId} without being free`);
   }
-  return [...problems, ...checkBreaker(before?.breaker, lane.breaker)];
+  return [...problems, ...checkBreaker(before?.breaker, lane.breaker), ...checkPace(before?.pace, lane.pace)];
+}
+
+/** Attributes that are there while anything is held, and only then: what one run leaves of them the next hold would take for its own. */
+const holdingAttributes = ['wakeAt', 'heldAt', 'held'];
+
+function checkHolding(before: Lane | undefined, after: Lane, item: Item, { names, nowEpochMs }: Writing): string[] {
+  const { holding, drain, holdSeq } = after;
+  const stray = holdingAttributes.filter((name) => (item[name] !== undefined) !== (holding !== undefined));
+  const problems = stray.map((name) => (holding === undefined ? `nothing is held, and the lane has a ${name}` : `something is held, and the lane has no ${name}`));
+  if (holdSeq < (before?.holdSeq ?? 0)) problems.push('a number of a hold comes twice');
+  if (after.cfg === removedCfg && holdSeq > (before?.holdSeq ?? 0)) problems.push('held for an endpoint that was removed');
+  if (drain === undefined) {
+    const ended = before?.drain?.leaseId;
+    return ended === undefined || names.includes(ended) ? problems : [...problems, `the drain's run ${ended} was ended by another`];
+  }
+  if (holding === undefined) problems.push('a run of the drain where nothing is held');
+  // Whoever finds that a run has expired may order another.
+  else if (drain.expiresEpochMs > nowEpochMs && holding.wakeAtEpochMs !== drain.expiresEpochMs) problems.push('the wake-up is not the expiry of the run that is under way');
+  if (before?.drain !== undefined && before.drain.leaseId !== drain.leaseId && before.drain.expiresEpochMs > drain.expiresEpochMs - drainLeaseMs) problems.push('two runs of the drain at once');
+  return problems;
+}
+
+/** Of every run in a world: a run that replaces one began when that had expired. */
+const drainLeaseMs = drainLimits.timeoutS * 1_000 + leaseLimits.skewMs;
+
+/** Only its owner takes digits out of a pace, and only by the rules of core/pace.ts: below the most that are kept, none ever goes. */
+function checkPace(before: Pace | undefined, after: Pace | undefined): string[] {
+  if (before === undefined) return [];
+  if (after === undefined) return before.recent.length < paceLimits.kept && /[12]/.test(before.recent) ? ['a pace was forgotten'] : [];
+  if (before.recent.length >= paceLimits.kept) return [];
+  if (!after.recent.startsWith(before.recent.slice(0, after.recent.length)) || after.recent.length < before.recent.length) return ['an answer\'s time was forgotten'];
+  if (before.isSlow && !after.isSlow && after.recent.length < paceLimits.kept) return ['a slow endpoint was forgotten'];
+  const isSlow = afterAnswers({ isSlow: false, recent: after.recent }, [])?.isSlow === true;
+  return after.isSlow && !before.isSlow && !isSlow ? ['an endpoint is slow without a reason'] : [];
+}
+
+/** The index shows exactly what is held, by when it is due: else it is never found, or found for ever. */
+function checkIndexed(record: DeliveryRecord, item: Item): string[] {
+  const shown = String(item['gpk']?.['S']).startsWith('held#');
+  if (record.state !== 'waiting' || record.home !== 'held') return shown ? [`the index shows as held what is ${record.state}`] : [];
+  if (!shown) return ['held, and not in the index'];
+  return Number(item['gsk']?.['N']) === record.dueEpochMs ? [] : ['held, and the index says another time than its record'];
+}
+
+/** What live traffic must leave to the drain, of a lane as its admission left it. */
+export function checkLive(lane: Lane | undefined): string[] {
+  if (lane === undefined) return [];
+  const problems = lane.pace?.isSlow === true ? ['live traffic goes to a slow endpoint'] : [];
+  if (lane.holding !== undefined && lane.avail < keptForDrain(lane.slots)) problems.push('live traffic takes the slots that are kept for the drain');
+  return problems;
 }
 
 function checkBreaker(before: Breaker | undefined, after: Breaker | undefined): string[] {
@@ -100,6 +161,8 @@ function checkRecord(before: DeliveryRecord | undefined, after: DeliveryRecord, 
   }
   const kept = before?.history ?? [];
   if (JSON.stringify(after.history.slice(0, kept.length)) !== JSON.stringify(kept)) problems.push('a verdict in the history was overwritten');
+  // A second receive of a copy that is gone by then would be sent once more, and leave no message behind it.
+  if (after.resend < (before?.resend ?? 0)) problems.push('a resend that was noted is forgotten');
   const counted = after.attempt - (before?.attempt ?? 0);
   if (counted === 1 && after.lastLease !== undefined) verdicts.push({ recordKey: after.recordKey, ...after.lastLease });
   if (after.state === 'dead') problems.push(...checkDead(before, after, items, copied));

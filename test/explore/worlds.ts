@@ -3,13 +3,14 @@ import { dead } from '../../lambdas/shared/core/decide.ts';
 import type { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { createDynamoDbLanes } from '../../lambdas/shared/adapters/dynamodb-lanes.ts';
 import { createDynamoDbRecords } from '../../lambdas/shared/adapters/dynamodb-records.ts';
+import type { Pace } from '../../lambdas/shared/core/pace.ts';
 import { syntheticKeyOf } from '../../lambdas/shared/core/keys.ts';
 import { deliveredOf, endpointOf, openBreaker, t0EpochMs, waitingOf } from '../support/builders.ts';
 import { tables } from './program.ts';
 import { copyName } from './rules.ts';
 import { outcomes, World, type WorldSpec } from './world.ts';
 
-const { ok, busy, ambiguous, rejected, unsent } = outcomes;
+const { ok, busy, ambiguous, rejected, late, unsent } = outcomes;
 const retry = { baseS: 1, factor: 1, attempts: 12 };
 const endpoint = (maxInFlight = 1, more: Readonly<Record<string, unknown>> = {}, version = 'V1') => endpointOf({ maxInFlight, retry, ...more }, version);
 const probe = { name: 'probe', eventId: 'probe' };
@@ -22,7 +23,7 @@ const rated: Omit<WorldSpec, 'name' | 'about'> = {
   limits: { receives: 3, crashes: 0, failures: 1, epochs: 0 },
 };
 
-const specs: readonly WorldSpec[] = [
+const bare: readonly WorldSpec[] = [
   {
     name: 'one-key',
     about: 'one event in a lane of one, received by two workers at a time, with one death and one failed write',
@@ -113,7 +114,8 @@ const specs: readonly WorldSpec[] = [
   },
   {
     name: 'half-open',
-    about: 'a breaker whose time has come: two workers at once may be its canary',
+    about: 'a breaker whose time has come: two runs of the drain at once may have its canary',
+    serves: 'held',
     endpoint: endpoint(2),
     messages: [{ name: 'a', eventId: 'a' }, { name: 'b', eventId: 'b' }],
     prepare: opened,
@@ -125,6 +127,7 @@ const specs: readonly WorldSpec[] = [
   {
     name: 'half-open-narrow',
     about: 'the same with a lane of one, while an operator writes the endpoint',
+    serves: 'held',
     endpoint: endpoint(1),
     messages: [{ name: 'a', eventId: 'a' }, { name: 'b', eventId: 'b' }],
     prepare: opened,
@@ -235,6 +238,186 @@ const specs: readonly WorldSpec[] = [
     limits: { receives: 3, crashes: 1, failures: 1, epochs: 1 },
   },
 ];
+
+const drained: Omit<WorldSpec, 'name' | 'about'> = {
+  endpoint: endpoint(),
+  messages: [{ name: 'a', eventId: 'a' }, { name: 'b', eventId: 'b' }],
+  held: ['a'],
+  outcomes: [ok],
+  drains: 2,
+  limits: { receives: 2, crashes: 1, failures: 0, epochs: 1 },
+};
+
+const lanesOf = (db: DynamoDBClient) => createDynamoDbLanes(db, tables);
+const paceFrom = (from: Pace | undefined, to: Pace) => (db: DynamoDBClient) => lanesOf(db).movePace('acme', from, to);
+
+/** Worlds of deliveries that are held, and of endpoints that only the drain serves. */
+const holding: readonly WorldSpec[] = [
+  {
+    name: 'held',
+    about: 'two events in a lane of two, one slot of which is left to the drain: what the other has no room for is held, while another copy of it is sent',
+    endpoint: endpoint(2),
+    messages: [{ name: 'a', eventId: 'a' }, { name: 'b', eventId: 'b' }],
+    held: [],
+    outcomes: [ok, busy],
+    limits: { receives: 3, crashes: 1, failures: 0, epochs: 1 },
+  },
+  {
+    name: 'held-first',
+    about: 'an event is received while its breaker is open: the first that is held; a write fails, or a worker dies between the steps',
+    endpoint: endpoint(),
+    messages: [{ name: 'a', eventId: 'a' }],
+    prepare: async (_world, db) => void (await lanesOf(db).moveBreaker('acme', undefined, openBreaker())),
+    outcomes: [ok],
+    drains: 1,
+    fails: ['hold'],
+    limits: { receives: 3, crashes: 1, failures: 1, epochs: 1 },
+  },
+  {
+    name: 'held-late',
+    about: 'the same, and a write fails, is repeated or comes late',
+    endpoint: endpoint(2),
+    messages: [{ name: 'a', eventId: 'a' }, { name: 'b', eventId: 'b' }],
+    held: [],
+    outcomes: [ok, busy],
+    fails: ['hold', 'write', 'moveWakeUp'],
+    limits: { receives: 3, crashes: 0, failures: 1, epochs: 1 },
+  },
+  {
+    name: 'held-resend',
+    about: 'a delivery that waits is held while it is delivered, asked for again and fails',
+    endpoint: endpoint(2),
+    messages: [{ name: 'x', eventId: 'x' }, { name: 'a', eventId: 'a' }, { name: 'resend', eventId: 'a', resend: 1 }],
+    held: [],
+    prepare: async (_world, db) => void (await createDynamoDbRecords(db, tables).write(undefined, waitingOf({ attempt: 1 }, { eventId: 'a' }))),
+    outcomes: [ok, busy],
+    limits: { receives: 4, crashes: 0, failures: 0, epochs: 0 },
+  },
+  {
+    name: 'held-again',
+    about: 'a delivery that is held is asked for again by a message that comes twice, while the drain delivers it',
+    endpoint: endpoint(2),
+    messages: [{ name: 'a', eventId: 'a' }, { name: 'resend', eventId: 'a', resend: 1 }],
+    held: ['a'],
+    outcomes: [ok, busy],
+    drains: 1,
+    limits: { receives: 3, crashes: 0, failures: 0, epochs: 0 },
+  },
+  {
+    ...drained,
+    name: 'held-again-narrow',
+    about: 'the same with a lane of one, all of which is left to the drain while anything is held',
+    messages: [{ name: 'a', eventId: 'a' }, { name: 'resend', eventId: 'a', resend: 1 }],
+    outcomes: [ok, busy],
+    drains: 1,
+    limits: { receives: 3, crashes: 0, failures: 0, epochs: 1 },
+  },
+  {
+    name: 'held-twice',
+    about: 'a delivery that is held is asked for again and again, in no order, while the drain delivers it',
+    endpoint: endpoint(),
+    messages: [{ name: 'a', eventId: 'a' }, { name: 'resend 1', eventId: 'a', resend: 1 }, { name: 'resend 2', eventId: 'a', resend: 2 }],
+    held: ['a'],
+    outcomes: [ok, busy],
+    drains: 1,
+    limits: { receives: 3, crashes: 0, failures: 0, epochs: 1 },
+  },
+  {
+    name: 'held-aged',
+    about: 'a hold comes late, when its delivery has passed its age and was given up',
+    endpoint: endpoint(1, { retry: { ...retry, maxAgeS: 600 } }),
+    messages: [{ name: 'a', eventId: 'a' }],
+    held: [],
+    prepare: async (_world, db) => void (await createDynamoDbRecords(db, tables).write(undefined, waitingOf({ attempt: 1 }, { eventId: 'a' }))),
+    outcomes: [ok],
+    fails: ['hold'],
+    limits: { receives: 3, crashes: 1, failures: 1, epochs: 1 },
+  },
+  {
+    name: 'slow',
+    about: 'the drain sends two events to an endpoint that is slow',
+    serves: 'held',
+    endpoint: endpoint(2),
+    messages: ['a', 'b'].map((name) => ({ name, eventId: name })),
+    prepare: (_world, db) => lanesOf(db).movePace('acme', undefined, { isSlow: true, recent: '222' }).then(() => undefined),
+    outcomes: [ok, late],
+    fails: ['movePace'],
+    limits: { receives: 2, crashes: 0, failures: 1, epochs: 0 },
+  },
+  { ...drained, name: 'draining', about: 'the drain takes what is held, while more is held: one run dies, or a worker' },
+  { ...drained, name: 'draining-behind', about: 'the same with an index that shows nothing that is newer than an hour', indexLags: true },
+  {
+    ...drained,
+    name: 'drains',
+    about: 'runs of the drain one after the other and beside each other, one of whose writes fails, is repeated or comes late',
+    messages: [{ name: 'a', eventId: 'a' }],
+    outcomes: [ok, busy],
+    drains: 3,
+    fails: ['beginDrain', 'endDrain'],
+    limits: { receives: 0, crashes: 1, failures: 1, epochs: 2 },
+  },
+  {
+    name: 'slowing',
+    about: 'three events to an endpoint that becomes slow: what is left of them is held',
+    endpoint: endpoint(2),
+    messages: ['a', 'b', 'c'].map((name) => ({ name, eventId: name })),
+    prepare: (_world, db) => lanesOf(db).movePace('acme', undefined, { isSlow: false, recent: '22' }).then(() => undefined),
+    outcomes: [ok, late],
+    limits: { receives: 3, crashes: 0, failures: 0, epochs: 0 },
+  },
+  {
+    name: 'slowing-first',
+    about: 'the first two answers that are not quick',
+    endpoint: endpoint(2),
+    messages: ['a', 'b'].map((name) => ({ name, eventId: name })),
+    outcomes: [ok, late],
+    fails: ['movePace'],
+    limits: { receives: 2, crashes: 0, failures: 1, epochs: 0 },
+  },
+  {
+    name: 'slowing-wave',
+    about: 'a batch in waves, while another worker finds out that the endpoint is slow',
+    endpoint: endpoint(2),
+    messages: ['a', 'b', 'c'].map((name) => ({ name, eventId: name })),
+    batches: [['a', 'b'], ['c']],
+    prepare: (_world, db) => lanesOf(db).movePace('acme', undefined, { isSlow: false, recent: '22' }).then(() => undefined),
+    outcomes: [ok, late],
+    limits: { receives: 2, crashes: 0, failures: 0, epochs: 0 },
+  },
+  {
+    name: 'holding-wave',
+    about: 'a batch in waves beside what is held: it leaves slots free',
+    endpoint: endpoint(3),
+    messages: ['a', 'b', 'c', 'd'].map((name) => ({ name, eventId: name })),
+    batches: [['a', 'b', 'c'], ['d']],
+    held: [],
+    outcomes: [ok],
+    limits: { receives: 2, crashes: 0, failures: 0, epochs: 0 },
+  },
+  {
+    name: 'strangers',
+    about: 'notes on an endpoint that is not there yet, or no more, and on a pace that is not what they were made from',
+    endpoint: endpoint(),
+    cached: false,
+    messages: [],
+    commands: { put: (registry) => registry.put(endpoint()), remove: (registry) => registry.remove('acme') },
+    strangers: {
+      'a hold': (db) => lanesOf(db).hold('acme', { count: 0, nowEpochMs: t0EpochMs, wakeAtEpochMs: t0EpochMs }),
+      'a first pace': paceFrom(undefined, { isSlow: false, recent: '22' }),
+      'a first pace, slow': paceFrom(undefined, { isSlow: true, recent: '22' }),
+      'a pace after one that is not slow': paceFrom({ isSlow: false, recent: '22' }, { isSlow: false, recent: '220' }),
+      'a pace after a slow one': paceFrom({ isSlow: true, recent: '22' }, { isSlow: true, recent: '220' }),
+    },
+    outcomes: [],
+    limits: { receives: 0, crashes: 0, failures: 0, epochs: 0 },
+  },
+];
+
+/** Worlds that the drain is in too, for its conditions lack what live traffic leaves to it. */
+const served = ['wide', 'two-keys', 'late-wave', 'waves', 'shrinking', 'failing-wave'];
+const byDrain = bare.filter(({ name }) => served.includes(name)).map((spec): WorldSpec => ({ ...spec, name: `${spec.name}-held`, about: `${spec.about}, by the drain`, serves: 'held' }));
+
+const specs: readonly WorldSpec[] = [...bare, ...byDrain, ...holding];
 
 /** An open breaker that may be tried at once. */
 async function opened(_world: World, db: DynamoDBClient): Promise<void> {

@@ -10,11 +10,11 @@ import { toLane } from '../../lambdas/shared/adapters/dynamodb-lane-item.ts';
 import { createDynamoDbLanes } from '../../lambdas/shared/adapters/dynamodb-lanes.ts';
 import { createDynamoDbRecords } from '../../lambdas/shared/adapters/dynamodb-records.ts';
 import { createDynamoDbRegistry, type Registry } from '../../lambdas/shared/adapters/dynamodb-registry.ts';
-import { attentionIndex } from '../../lambdas/shared/limits/names.ts';
+import { attentionIndex, holdingIndex, laneAttributes } from '../../lambdas/shared/limits/names.ts';
 import type { World } from './world.ts';
 
 type Client = DynamoDBClient;
-export const tables = { endpoints: 'endpoints', deliveries: 'deliveries' };
+export const tables = { endpoints: 'endpoints', deliveries: 'deliveries', payloads: 'payloads' };
 
 export interface DynamoSubject {
   readonly world: World & { registry: Registry };
@@ -96,9 +96,15 @@ async function createTables(client: Client): Promise<void> {
     new CreateTableCommand({
       TableName: tables.endpoints,
       BillingMode: 'PAY_PER_REQUEST',
-      AttributeDefinitions: [attribute('pk'), attribute('sk')],
+      AttributeDefinitions: [attribute('pk'), attribute('sk'), attribute(laneAttributes.holding), attribute(laneAttributes.wakeAt, 'N')],
       KeySchema: [hash('pk'), range('sk')],
+      GlobalSecondaryIndexes: [
+        { IndexName: holdingIndex, KeySchema: [hash(laneAttributes.holding), range(laneAttributes.wakeAt)], Projection: { ProjectionType: 'KEYS_ONLY' } },
+      ],
     }),
+  );
+  await client.send(
+    new CreateTableCommand({ TableName: tables.payloads, BillingMode: 'PAY_PER_REQUEST', AttributeDefinitions: [attribute('pk')], KeySchema: [hash('pk')] }),
   );
   await client.send(
     new CreateTableCommand({

@@ -128,7 +128,7 @@ export class FakeStore {
       if (lane === undefined || found?.leaseId !== claim.leaseId || found.shortHash !== claim.shortHash) return Promise.resolve('lost');
       if (ambiguous !== undefined && !isStill(this.#records.get(ambiguous.to.recordKey), ambiguous.from)) return Promise.resolve('lost');
       lane.claims.delete(reap.claimKey);
-      if (ambiguous !== undefined) this.seed(ambiguous.to);
+      if (ambiguous !== undefined) this.seed(raised(this.#records.get(ambiguous.to.recordKey), ambiguous.from, ambiguous.to));
       return Promise.resolve('reaped');
     },
 
@@ -149,7 +149,7 @@ export class FakeStore {
     hold: (endpointId, { count, nowEpochMs, wakeAtEpochMs }) => {
       const lane = this.#lanes.get(endpointId);
       if (lane === undefined || lane.cfg === removedCfg) return Promise.resolve({ kind: 'noLane' });
-      const before = structuredClone(lane);
+      const before = toSnapshot(lane);
       lane.holdSeq++;
       lane.holding = {
         heldAtEpochMs: nowEpochMs,
@@ -177,10 +177,12 @@ export class FakeStore {
 
     endDrain: (endpointId, { leaseId, seq, taken, wakeAtEpochMs }) => {
       const lane = this.#lanes.get(endpointId);
+      const isOwnRepeat = lane !== undefined && lane.drain === undefined && lane.holdSeq === seq && lane.holding?.wakeAtEpochMs === wakeAtEpochMs;
+      if (isOwnRepeat) return Promise.resolve({ kind: 'moved' });
       if (lane?.drain?.leaseId !== leaseId || lane.holdSeq !== seq) return Promise.resolve({ kind: 'lost', lane: snapshot(lane) });
       lane.drain = undefined;
       if (wakeAtEpochMs === undefined) lane.holding = undefined;
-      else if (lane.holding !== undefined) lane.holding = { ...lane.holding, wakeAtEpochMs, count: Math.max(0, lane.holding.count - taken) };
+      else if (lane.holding !== undefined) lane.holding = { ...lane.holding, wakeAtEpochMs, count: lane.holding.count - taken };
       return Promise.resolve({ kind: 'moved' });
     },
   };
@@ -196,7 +198,8 @@ export class FakeStore {
     write: (from, to) => Promise.resolve(this.#write(from, to)),
     hold: (from, to) => {
       const found = this.#records.get(to.recordKey);
-      if (from === undefined ? found !== undefined : !isSameAttempt(found, from)) {
+      // A larger `resend` that another copy has noted stays: what waits in the queue comes back, and is held from what it is now.
+      if (from === undefined ? found !== undefined : !isSameAttempt(found, from) || found.resend > to.resend) {
         return Promise.resolve(found !== undefined && isOwn(found, to) ? 'written' : 'lost');
       }
       this.seed(found?.state === 'waiting' ? { ...found, home: 'held', resend: to.resend } : to);
@@ -209,7 +212,7 @@ export class FakeStore {
         return Promise.resolve({ answer: 'lost', ...(claim === undefined ? {} : { claim: { ...claim, endsEpochMs: claimEndsEpochMs(lane, claim) } }) });
       }
       if (lane === undefined && guard.lane.kind !== 'absent') return Promise.resolve({ answer: 'lost' });
-      return Promise.resolve({ answer: this.#write(from, to) });
+      return Promise.resolve({ answer: this.#writeOver(from, to) });
     },
     retire: () => Promise.resolve(),
     markBuried: (record) => {
@@ -270,11 +273,18 @@ export class FakeStore {
   #write(from: DeliveryRecord | undefined, to: DeliveryRecord): WriteAnswer {
     const found = this.#records.get(to.recordKey);
     if (isHeldBetween(found, from)) {
-      this.seed(to.state === 'waiting' ? { ...to, home: 'held' } : to);
+      const kept = { ...to, resend: Math.max(to.resend, found.resend) };
+      this.seed(kept.state === 'waiting' ? { ...kept, home: 'held' } : kept);
       return 'written';
     }
+    return this.#writeOver(from, to);
+  }
+
+  /** Over exactly what was read: no hold may have come between. */
+  #writeOver(from: DeliveryRecord | undefined, to: DeliveryRecord): WriteAnswer {
+    const found = this.#records.get(to.recordKey);
     if (!isStill(found, from)) return found !== undefined && isOwn(found, to) ? 'written' : 'lost';
-    this.seed(to);
+    this.seed(raised(found, from, to));
     return 'written';
   }
 }
@@ -283,12 +293,19 @@ function compareKeys(a: HeldKey, b: HeldKey): number {
   return a.dueEpochMs - b.dueEpochMs || (a.recordKey < b.recordKey ? -1 : Number(a.recordKey > b.recordKey));
 }
 
-function stateOf({ avail, breaker, nextAtEpochMs, pace, holding }: MutableLane): LaneState {
+function stateOf(lane: MutableLane): LaneState {
+  const { avail, breaker, nextAtEpochMs, pace, holding } = toSnapshot(lane);
   return { avail, breaker, nextAtEpochMs, pace, holding };
 }
 
 function snapshot(lane: MutableLane | undefined): Lane | undefined {
-  return lane === undefined ? undefined : structuredClone(lane);
+  return lane === undefined ? undefined : toSnapshot(lane);
+}
+
+/** A hold that was never counted is taken too: kept below nothing, and shown as nothing. */
+function toSnapshot(lane: MutableLane): Lane {
+  const { holding, ...rest } = structuredClone(lane);
+  return { ...rest, holding: holding === undefined ? undefined : { ...holding, count: Math.max(0, holding.count) } };
 }
 
 const isOwnClaim = (lane: MutableLane, give: GiveBack, key: string) => lane.claims.get(key)?.leaseId === give.leaseId;
@@ -332,8 +349,13 @@ function isSameAttempt(found: DeliveryRecord | undefined, from: WaitingRecord): 
   return found?.state === 'waiting' && found.generation === from.generation && found.attempt === from.attempt;
 }
 
+/** A `resend` that a write does not raise stays as it is. */
+function raised<To extends DeliveryRecord>(found: DeliveryRecord | undefined, from: DeliveryRecord | undefined, to: To): To {
+  return found !== undefined && from?.resend === to.resend ? { ...to, resend: found.resend } : to;
+}
+
 /** Nothing but a hold has come between. */
-function isHeldBetween(found: DeliveryRecord | undefined, from: DeliveryRecord | undefined): boolean {
+function isHeldBetween(found: DeliveryRecord | undefined, from: DeliveryRecord | undefined): found is WaitingRecord {
   if (found?.state !== 'waiting' || found.home !== 'held') return false;
   if (from === undefined) return found.generation === 0 && found.attempt === 0;
   return from.state === 'waiting' && from.home === 'queue' && isSameAttempt(found, from);

@@ -185,6 +185,6 @@ function failureCount(x: Expressions, give: GiveBack): string[] {
 /** The record's half of a reap: an ambiguous attempt on exactly the record that was read. */
 function ambiguousAttempt(table: string, { from, to }: NonNullable<ReapClaim['ambiguous']>) {
   const x = new Expressions();
-  const UpdateExpression = recordUpdate(x, to);
+  const UpdateExpression = recordUpdate(x, from, to);
   return { TableName: table, Key: marshall({ pk: to.recordKey }), UpdateExpression, ConditionExpression: recordCondition(x, from), ...x.attributes() };
 }

@@ -43,7 +43,7 @@ export function createDynamoDbRecords(db: DynamoDBClient, tables: { endpoints: s
 
   const update = (x: Expressions, from: DeliveryRecord | undefined, to: DeliveryRecord) => ({
     ...key(to.recordKey),
-    UpdateExpression: recordUpdate(x, to),
+    UpdateExpression: recordUpdate(x, from, to),
     ConditionExpression: recordCondition(x, from),
     ...x.attributes(),
     ReturnValuesOnConditionCheckFailure: 'ALL_OLD' as const,
@@ -57,7 +57,7 @@ export function createDynamoDbRecords(db: DynamoDBClient, tables: { endpoints: s
       } catch (error) {
         const held = heldBetween(error, from);
         if (held === undefined) return answerOf(error, to);
-        return write(held, to.state === 'waiting' ? { ...to, home: 'held' } : to);
+        return write(held, acrossHold(held, to));
       }
     }, 'failed', pause);
 
@@ -78,7 +78,8 @@ export function createDynamoDbRecords(db: DynamoDBClient, tables: { endpoints: s
     return {
       ...key(to.recordKey),
       UpdateExpression: `SET ${Object.entries({ v, home, gpk, gsk, resend }).map(([name, value]) => `${x.name(name)} = ${x.value(value)}`).join(', ')}`,
-      ConditionExpression: sameAttempt(x, from).join(' AND '),
+      // Another copy may have noted a larger one, and be gone.
+      ConditionExpression: [...sameAttempt(x, from), `${x.name('state')} = ${x.value(from.state)}`, `${x.name('resend')} <= ${x.value(resend)}`].join(' AND '),
       ...x.attributes(),
       ReturnValuesOnConditionCheckFailure: 'ALL_OLD' as const,
     };
@@ -150,6 +151,12 @@ function heldBetween(error: unknown, from: DeliveryRecord | undefined): WaitingR
   const { generation, attempt } = from ?? { generation: 0, attempt: 0 };
   const wasHeld = from?.state === 'waiting' && from.home === 'held';
   return !wasHeld && found.generation === generation && found.attempt === attempt ? found : undefined;
+}
+
+/** What a hold wrote stays: that what waits on is held, and the largest `resend`, for whoever asked for it may be gone. */
+function acrossHold(held: WaitingRecord, to: DeliveryRecord): DeliveryRecord {
+  const kept = { ...to, resend: Math.max(to.resend, held.resend) };
+  return kept.state === 'waiting' ? { ...kept, home: 'held' } : kept;
 }
 
 /** A condition that failed on our own write, applied before and repeated by the SDK, is a success. */

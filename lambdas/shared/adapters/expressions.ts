@@ -35,18 +35,19 @@ export function recordCondition(x: Expressions, from: DeliveryRecord | undefined
   if (from === undefined) return `attribute_not_exists(${x.name('pk')})`;
   // What follows a verdict is another generation: within this one nothing moves any more.
   if (from.state !== 'waiting') return `${x.name('generation')} = ${x.value(from.generation)}`;
+  // Only what waits has a home.
   return [...sameAttempt(x, from), `${x.name('home')} = ${x.value(from.home)}`].join(' AND ');
 }
 
-/** Nothing was sent meanwhile, nor given up; a hold may have come, which changes neither. */
+/** Nothing was sent meanwhile; a hold may have come, which changes nothing of it. */
 export function sameAttempt(x: Expressions, from: WaitingRecord): string[] {
-  return [`${x.name('generation')} = ${x.value(from.generation)}`, `${x.name('attempt')} = ${x.value(from.attempt)}`, `${x.name('state')} = ${x.value('waiting')}`];
+  return [`${x.name('generation')} = ${x.value(from.generation)}`, `${x.name('attempt')} = ${x.value(from.attempt)}`];
 }
 
-/** Update that turns a record into `to`, whatever state it leaves. */
-export function recordUpdate(x: Expressions, to: DeliveryRecord): string {
+/** Update that turns `from` into `to`, whatever state it leaves. A `resend` that it does not raise stays as it is: a hold may have noted a larger one since. */
+export function recordUpdate(x: Expressions, from: DeliveryRecord | undefined, to: DeliveryRecord): string {
   const item = toItem(to);
-  const sets = Object.entries(item).filter(([, value]) => value !== undefined);
+  const sets = Object.entries(item).filter(([name, value]) => value !== undefined && !(name === 'resend' && from?.resend === to.resend));
   const removes = optionalAttributes.filter((name) => item[name] === undefined);
   const set = sets.map(([name, value]) => `${x.name(name)} = ${x.value(value)}`).join(', ');
   return `SET ${set}${removes.length === 0 ? '' : ` REMOVE ${removes.map((name) => x.name(name)).join(', ')}`}`;

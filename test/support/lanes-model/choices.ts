@@ -1,7 +1,8 @@
 /** What can be done next in a history, and what whoever does it makes of the answer. */
 import { afterReport, type Breaker, type Health } from '../../../lambdas/shared/core/breaker.ts';
 import { afterAttempt, dead, renewed } from '../../../lambdas/shared/core/decide.ts';
-import { isExpired, readRefusal, type Lease } from '../../../lambdas/shared/core/lane.ts';
+import { isExpired, keptForDrain, readRefusal, type Lease } from '../../../lambdas/shared/core/lane.ts';
+import type { Pace } from '../../../lambdas/shared/core/pace.ts';
 import { decideReceive } from '../../../lambdas/shared/core/receive.ts';
 import type { AttemptOutcome } from '../../../lambdas/shared/core/outcome.ts';
 import type { DeadRecord, DeliveryRecord, WaitingRecord } from '../../../lambdas/shared/core/record.ts';
@@ -21,6 +22,8 @@ export interface Asking {
   readonly resend: boolean;
   /** The copies are redrives of what is buried. */
   readonly redrive: boolean;
+  /** Of a receive, and not by the drain. */
+  readonly live: boolean;
 }
 
 /** Indexes are taken modulo what is there. */
@@ -37,7 +40,14 @@ export type Choice =
   | { readonly kind: 'reapClaim' | 'markBuried'; readonly event: string }
   | { readonly kind: 'buryUnclaimed'; readonly event: string; readonly isStale: boolean; readonly renews: boolean }
   | { readonly kind: 'put'; readonly slots: number }
-  | { readonly kind: 'remove' };
+  | { readonly kind: 'remove' }
+  /** The record of a delivery that waits, by whoever has no claim. */
+  | { readonly kind: 'holdRecord'; readonly event: string; readonly resend: number }
+  | { readonly kind: 'note'; readonly count: number }
+  /** `isStale`: on what is not there. */
+  | { readonly kind: 'wake' | 'endDrain'; readonly isStale: boolean; readonly isEmpty: boolean }
+  | { readonly kind: 'beginDrain' }
+  | { readonly kind: 'pace'; readonly to: number; readonly isStale: boolean };
 
 const config = configOf({ retry: { baseS: 1, factor: 1, attempts: 12 }, breaker: { connectFailures: 2 } });
 
@@ -85,7 +95,72 @@ export function plan(h: History, choice: Choice, id: string): Planned | undefine
       return planned(operations.remove('remove', h.endpointId));
     case 'land':
       return planLand(h, choice.which);
+    case 'holdRecord':
+      return planHoldRecord(h, { ...choice, event: h.among([choice.event])[0] ?? '' });
+    case 'note':
+      return planned(operations.hold(`note ${choice.count} held`, h.endpointId, { count: choice.count, nowEpochMs: h.nowEpochMs, wakeAtEpochMs: h.nowEpochMs + 5 }));
+    case 'wake':
+      return planWake(h, choice.isStale);
+    case 'beginDrain':
+      return planBegin(h, `D${id}`);
+    case 'endDrain':
+      return planEnd(h, { ...choice, isOther: false });
+    case 'pace':
+      return planPace(h, choice.isStale ? otherPaces(h)[0] : h.state.lane?.pace, paces[choice.to % paces.length]);
   }
+}
+
+const paces: readonly (Pace | undefined)[] = [{ isSlow: true, recent: '12' }, { isSlow: false, recent: '12' }, undefined, { isSlow: true, recent: '222' }, { isSlow: false, recent: '1' }];
+
+/** Paces that are not there, and differ by one thing. */
+function otherPaces(h: History): (Pace | undefined)[] {
+  const now = h.state.lane?.pace;
+  return now === undefined ? [paces[0], paces[1]] : [undefined, { ...now, isSlow: !now.isSlow }, { ...now, recent: `${now.recent}0` }];
+}
+
+function planPace(h: History, from: Pace | undefined, to: Pace | undefined): Planned {
+  const named = (pace: Pace | undefined) => (pace === undefined ? 'nothing' : `${pace.recent}${pace.isSlow ? ', slow' : ''}`);
+  return planned(operations.movePace(`pace ${named(to)}, from ${named(from)}`, h.endpointId, from, to));
+}
+
+/** A hold of what a receive found, from what it found. */
+function planHoldRecord(h: History, { event, resend }: { event: string; resend: number }): Planned | undefined {
+  const record = h.recordOf(event);
+  if (record !== undefined && record.state !== 'waiting') return undefined;
+  return holdFrom(h, event, record, (record?.resend ?? 0) + resend);
+}
+
+function holdFrom(h: History, event: string, from: WaitingRecord | undefined, resend: number): Planned {
+  const to = { ...(from ?? blankOf(h.copyOf(event, 0, undefined))), home: 'held' as const, resend };
+  return planned(operations.holdRecord(`hold ${event}, ${from === undefined ? 'without a record' : `from ${from.generation}/${from.attempt}`}, resend ${resend}`, from, to));
+}
+
+/** Holds of a delivery as it is not, by one thing each. */
+function otherHolds(h: History, event: string): Planned[] {
+  const record = h.recordOf(event);
+  if (record === undefined) return [];
+  const base: WaitingRecord = { ...blankOf(h.copyOf(event, 0, undefined)), generation: record.generation, attempt: record.attempt, resend: record.resend };
+  const all = [base, { ...base, attempt: base.attempt + 1 }, { ...base, generation: base.generation + 1 }];
+  return [holdFrom(h, event, undefined, 0), ...all.map((from) => holdFrom(h, event, from, from.resend)), ...(base.resend > 0 ? [holdFrom(h, event, { ...base, resend: base.resend - 1 }, base.resend - 1)] : [])];
+}
+
+function planWake(h: History, isStale: boolean): Planned | undefined {
+  if (h.state.lane === undefined) return undefined;
+  const from = isStale ? 1 : h.state.lane.holding?.wakeAtEpochMs;
+  return from === undefined ? undefined : planned(operations.moveWakeUp(`wake-up from ${from}`, h.endpointId, from, h.nowEpochMs + 7));
+}
+
+function planBegin(h: History, leaseId: string): Planned | undefined {
+  if (h.state.lane === undefined) return undefined;
+  return planned(operations.beginDrain(`begin run ${leaseId}`, h.endpointId, { leaseId, expiresEpochMs: h.nowEpochMs + leaseMs }, h.nowEpochMs));
+}
+
+function planEnd(h: History, { isStale, isEmpty, isOther }: { isStale: boolean; isEmpty: boolean; isOther: boolean }): Planned | undefined {
+  const { lane } = h.state;
+  if (lane?.drain === undefined) return undefined;
+  const leaseId = isOther ? 'D-other' : lane.drain.leaseId;
+  const end = { leaseId, seq: lane.holdSeq - (isStale ? 1 : 0), taken: Math.min(1, lane.holding?.count ?? 0), wakeAtEpochMs: isEmpty ? undefined : h.nowEpochMs + 9 };
+  return planned(operations.endDrain(`end run ${leaseId} as of hold ${end.seq}${isEmpty ? ', nothing held' : ''}`, h.endpointId, end));
 }
 
 const planned = (op: operations.Operation, more: Partial<Planned> = {}): Planned => ({ op, uses: [], hear: () => undefined, ...more });
@@ -96,7 +171,7 @@ interface Asked {
   readonly label: string;
 }
 
-function askOf(h: History, { events: wanted, resend, redrive, isStale }: Asking & { isStale: boolean }, leaseId: string, expiresEpochMs: number): Asked {
+function askOf(h: History, { events: wanted, resend, redrive, live, isStale }: Asking & { isStale: boolean }, leaseId: string, expiresEpochMs: number): Asked {
   const current = h.state.version ?? 'none';
   const cfg = isStale ? (h.versions.findLast((v) => v !== current) ?? 'old') : current;
   const deliveries = h.among(wanted).map((event): Delivery => {
@@ -105,8 +180,9 @@ function askOf(h: History, { events: wanted, resend, redrive, isStale }: Asking 
     return { event, copy, phase: 'claimed' };
   });
   const asked = deliveries.map(({ copy: { claimKey, shortHash } }) => ({ claimKey, shortHash }));
-  const label = `${deliveries.map((d) => d.event).join('+')} by ${leaseId} under ${cfg}${resend ? ', a resend' : ''}${redrive ? ', a redrive' : ''}`;
-  return { ask: { endpointId: h.endpointId, cfg, leaseId, expiresEpochMs, wanted: asked }, deliveries, label };
+  const label = `${deliveries.map((d) => d.event).join('+')} by ${leaseId} under ${cfg}${resend ? ', a resend' : ''}${redrive ? ', a redrive' : ''}${live ? '' : ', for the drain'}`;
+  const kept = live ? { live: { kept: keptForDrain(h.state.lane?.slots ?? 1) } } : {};
+  return { ask: { endpointId: h.endpointId, cfg, leaseId, expiresEpochMs, wanted: asked, ...kept }, deliveries, label };
 }
 
 function planAdmit(h: History, asked: Asked): Planned {
@@ -116,7 +192,7 @@ function planAdmit(h: History, asked: Asked): Planned {
 function planProbe(h: History, { event, isStale }: Extract<Choice, { kind: 'probe' }>, leaseId: string): Planned | undefined {
   const { breaker } = h.state.lane ?? {};
   if (breaker?.state !== 'open') return undefined;
-  const asked = askOf(h, { events: [event], resend: false, redrive: false, isStale }, leaseId, h.nowEpochMs + leaseMs);
+  const asked = askOf(h, { events: [event], resend: false, redrive: false, live: false, isStale }, leaseId, h.nowEpochMs + leaseMs);
   return planAdmit(h, { ...asked, ask: { ...asked.ask, canaryOf: breaker }, label: `as canary ${asked.label}` });
 }
 
@@ -149,7 +225,7 @@ function reportOn(h: History, from: Breaker | undefined, health: Health, by: str
 
 /** What an admission was told. False where it has nothing. */
 function hearGrant(h: History, { ask, deliveries }: Asked, answer: AdmitAnswer): boolean {
-  const sender: Sender = { leaseId: ask.leaseId, cfg: ask.cfg, expiresEpochMs: ask.expiresEpochMs, deliveries, gives: undefined, isDead: false };
+  const sender: Sender = { leaseId: ask.leaseId, isDrain: ask.live === undefined, cfg: ask.cfg, expiresEpochMs: ask.expiresEpochMs, deliveries, gives: undefined, isDead: false };
   if (answer.kind === 'unsure') sender.gives = giveOf(h, sender);
   else if (answer.kind !== 'granted') {
     const why = answer.kind === 'refused' ? readRefusal(answer.lane, ask, h.nowEpochMs) : undefined;
@@ -222,7 +298,7 @@ export function writeOf(h: History, sender: Sender, d: Delivery): Planned | unde
   if (d.phase === 'burying' && d.to?.state === 'dead') return markOf(`mark ${by}`, d.to, d);
   if (d.phase !== 'claimed' || sender.expiresEpochMs <= h.nowEpochMs) return undefined;
   const record = h.recordOf(d.event);
-  const decision = decided(h, d, record);
+  const decision = decided(h, sender, d, record);
   if (decision.kind === 'renew' && record !== undefined) {
     return op(`renew (${decision.why})`, record, renewed(record, h.nowEpochMs, d.copy.message.resend), (answer) => void (d.phase = answer === 'written' ? 'claimed' : 'done'));
   }
@@ -232,8 +308,8 @@ export function writeOf(h: History, sender: Sender, d: Delivery): Planned | unde
   return decision.kind === 'buryAgain' && record?.state === 'dead' ? markOf(`mark again ${by}`, record, d) : undefined;
 }
 
-function decided(h: History, { copy }: Delivery, record: DeliveryRecord | undefined) {
-  return decideReceive({ ...copy.message, deadLetterGeneration: copy.received.deadLetterGeneration }, record, h.nowEpochMs);
+function decided(h: History, { isDrain }: Sender, { copy }: Delivery, record: DeliveryRecord | undefined) {
+  return decideReceive({ ...copy.message, deadLetterGeneration: copy.received.deadLetterGeneration }, record, h.nowEpochMs, isDrain ? 'held' : 'queue');
 }
 
 function markOf(label: string, record: DeadRecord, d?: Delivery): Planned {
@@ -244,7 +320,7 @@ function markOf(label: string, record: DeadRecord, d?: Delivery): Planned {
 export function post(h: History, sender: Sender, d: Delivery, outcome: OutcomeName, waitMs: number): boolean {
   if (d.phase !== 'claimed' || sender.isDead || sender.gives !== undefined || sender.expiresEpochMs <= h.nowEpochMs) return false;
   const record = h.recordOf(d.event);
-  if (decided(h, d, record).kind !== 'proceed') return false;
+  if (decided(h, sender, d, record).kind !== 'proceed') return false;
   const { claimKey, recordKey } = d.copy;
   const { leaseId } = sender;
   const base = record?.state === 'waiting' ? record : blankOf(d.copy);
@@ -322,12 +398,26 @@ function planLand(h: History, which: number): Planned | undefined {
 export function narrowlyRefused(h: History, which: number, id: string): { readonly why: string; readonly planned: Planned }[] {
   const all = h.among(events);
   const asked = all[which % all.length] ?? '';
-  const asking = { events: [asked], resend: false, redrive: false, isStale: false };
+  const asking = { events: [asked], resend: false, redrive: false, live: true, isStale: false };
   const senders = living(h);
+  const drain = { ...asking, live: false };
   const plans = [
     ...h.late.map((_, i) => planLand(h, i)),
     ...senders.flatMap((_, i) => planExchange(h, { kind: 'exchange', which: i, ...asking }, `L${id}`)),
     ...senders.flatMap((_, i) => planExchange(h, { kind: 'exchange', which: i, ...asking, events: all }, `L${id}`)),
+    ...senders.flatMap((_, i) => planExchange(h, { kind: 'exchange', which: i, ...drain }, `L${id}`)),
+    ...senders.flatMap((_, i) => planExchange(h, { kind: 'exchange', which: i, ...drain, events: all }, `L${id}`)),
+    planAdmit(h, askOf(h, drain, `L${id}`, h.nowEpochMs + leaseMs)),
+    planAdmit(h, askOf(h, { ...drain, events: all }, `L${id}`, h.nowEpochMs + leaseMs)),
+    planAdmit(h, askOf(h, { ...drain, isStale: true }, `L${id}`, h.nowEpochMs + leaseMs)),
+    ...otherHolds(h, asked),
+    plan(h, { kind: 'note', count: 1 }, id),
+    planWake(h, true),
+    planBegin(h, `D${id}`),
+    planEnd(h, { isStale: true, isEmpty: true, isOther: false }),
+    planEnd(h, { isStale: false, isEmpty: true, isOther: true }),
+    ...otherPaces(h).map((from) => planPace(h, from, paces[0])),
+    ...(h.state.lane === undefined ? [planPace(h, undefined, paces[0])] : []),
     ...senders.flatMap((sender) => sender.deliveries.map((d) => writeOf(h, sender, d))),
     ...senders.map((sender) => giveBackOf(h, sender)),
     planAdmit(h, askOf(h, asking, `L${id}`, h.nowEpochMs + leaseMs)),

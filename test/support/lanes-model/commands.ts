@@ -35,7 +35,8 @@ const atOnce = (choices: readonly Choice[], repeats: boolean): Command =>
   command(`at once [${choices.map(named).join(' | ')}]${repeats ? ' (repeated)' : ''}`, (h) => disjoint(h, choices).length > 1, async (h) => {
     const plans = disjoint(h, choices);
     // What a repeat does must be known before; only one operation at a time has a client that loses answers.
-    const repeated = repeats ? plans.find(({ op, isLate }) => op.readRequests === 0 && isLate !== true) : undefined;
+    const isHeld = plans.some(({ op }) => op.isHold === true);
+    const repeated = repeats ? plans.find(({ op, isLate }) => op.readRequests === 0 && isLate !== true && !(isHeld && op.request !== undefined)) : undefined;
     await issue(h, plans.map((planned) => ({ planned, fate: planned === repeated ? 'repeated' : 'heard' })));
   });
 
@@ -168,6 +169,7 @@ const asking = fc.record<Asking>({
   events: fc.oneof(fc.subarray(events, { minLength: 1, maxLength: 1 }), fc.subarray(events, { minLength: 1 })),
   resend: fc.boolean(),
   redrive: fc.boolean(),
+  live: fc.boolean(),
 });
 const slots = fc.integer({ min: 1, max: 4 });
 
@@ -187,6 +189,12 @@ const choices: { readonly [K in Choice['kind']]: { readonly fates: readonly Fate
   buryUnclaimed: { fates: ['heard', 'heard', 'repeated', 'late', 'late'], of: fc.record({ kind: fc.constant('buryUnclaimed'), event, isStale: rarely, renews: fc.boolean() }) },
   put: { fates: ['heard', 'heard', 'heard', 'repeated', 'late', 'late'], of: fc.record({ kind: fc.constant('put'), slots }) },
   remove: { fates: ['heard', 'heard', 'heard', 'repeated', 'late'], of: fc.constant({ kind: 'remove' }) },
+  holdRecord: { fates: ['heard', 'heard', 'repeated', 'late', 'copied'], of: fc.record({ kind: fc.constant('holdRecord'), event, resend: fc.nat(1) }) },
+  note: { fates: ['heard', 'heard', 'repeated', 'late', 'copied'], of: fc.record({ kind: fc.constant('note'), count: fc.nat(2) }) },
+  wake: { fates: ['heard', 'repeated', 'late', 'copied'], of: fc.record({ kind: fc.constant('wake'), isStale: rarely, isEmpty: fc.constant(false) }) },
+  beginDrain: { fates: ['heard', 'heard', 'repeated', 'late', 'copied'], of: fc.constant({ kind: 'beginDrain' }) },
+  endDrain: { fates: ['heard', 'heard', 'repeated', 'late', 'copied'], of: fc.record({ kind: fc.constant('endDrain'), isStale: rarely, isEmpty: fc.boolean() }) },
+  pace: { fates: ['heard', 'heard', 'repeated', 'late', 'copied'], of: fc.record({ kind: fc.constant('pace'), to: fc.nat(4), isStale: rarely }) },
 };
 
 type Kind = Choice['kind'] | 'receive' | 'send' | 'crash' | 'pass' | 'atOnce' | 'returned';
@@ -196,7 +204,13 @@ export const themes = {
   everything: {
     admit: 5, exchange: 4, settle: 5, giveBack: 3, reapLease: 2, reapClaim: 3, land: 3, markBuried: 2, buryUnclaimed: 2, put: 2, remove: 1,
     receive: 4, send: 4, crash: 2, pass: 3, atOnce: 5, probe: 1, report: 1, spend: 1,
+    holdRecord: 2, note: 1, wake: 1, beginDrain: 1, endDrain: 1, pace: 1,
   },
+  holding: {
+    holdRecord: 6, note: 3, wake: 2, beginDrain: 3, endDrain: 4, pace: 1, receive: 3, admit: 3, exchange: 2, settle: 4, giveBack: 2, reapClaim: 2, send: 4,
+    buryUnclaimed: 1, put: 1, remove: 1, land: 4, pass: 3, crash: 1, atOnce: 4,
+  },
+  pace: { pace: 6, note: 2, beginDrain: 1, endDrain: 1, admit: 4, exchange: 4, giveBack: 2, send: 1, land: 2, put: 1, pass: 1, atOnce: 2 },
   breaker: { probe: 6, report: 8, admit: 2, exchange: 2, giveBack: 1, reapClaim: 4, reapLease: 1, put: 1, land: 3, pass: 4, crash: 2, atOnce: 3, returned: 1, spend: 1 },
   operators: { put: 6, remove: 4, land: 2, admit: 2, buryUnclaimed: 2, giveBack: 1, atOnce: 2 },
   senders: { admit: 5, exchange: 6, settle: 3, giveBack: 2, reapLease: 2, reapClaim: 2, land: 2, put: 1, send: 3, pass: 3, atOnce: 2 },

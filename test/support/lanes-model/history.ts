@@ -29,6 +29,8 @@ export interface Delivery {
 /** A worker with a lease, as it sees itself. */
 export interface Sender {
   readonly leaseId: string;
+  /** True where it is the drain, which sends what is held too. */
+  readonly isDrain: boolean;
   readonly cfg: string;
   readonly expiresEpochMs: number;
   readonly deliveries: readonly Delivery[];
@@ -225,10 +227,10 @@ export class History {
     const land = () => this.reals.send(taken);
     if (!holds) {
       // A second copy of a transaction has its token, and does nothing.
-      if (!isTransaction) this.late.push({ label: `a copy of ${op.label}`, instant: op.again, land });
+      if (!isTransaction) this.late.push({ label: `a copy of ${op.label}`, instant: op.request ?? op.again, land });
       return { instants, answer };
     }
-    this.late.push({ label: op.label, instant: (at) => op.write(at, seen), land });
+    this.late.push({ label: op.label, instant: (at) => (op.request ?? op.write)(at, seen), land });
     return { instants: [...op.reads, (at) => ({ state: at, seen: op.unsure })], answer };
   }
 

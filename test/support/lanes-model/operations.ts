@@ -5,8 +5,9 @@ import type { Copy, DeliverDeps } from '../../../lambdas/deliver/types.ts';
 import { afterReap } from '../../../lambdas/shared/core/decide.ts';
 import type { Breaker } from '../../../lambdas/shared/core/breaker.ts';
 import type { Claim, Lane, Lease } from '../../../lambdas/shared/core/lane.ts';
-import type { DeadRecord, DeliveryRecord } from '../../../lambdas/shared/core/record.ts';
-import type { Admission, Endpoint, GiveBack, LaneGuard, ReapClaim } from '../../../lambdas/shared/ports/index.ts';
+import type { Pace } from '../../../lambdas/shared/core/pace.ts';
+import type { DeadRecord, DeliveryRecord, WaitingRecord } from '../../../lambdas/shared/core/record.ts';
+import type { Admission, DrainEnd, DrainRun, Endpoint, GiveBack, LaneGuard, Lanes, MoveAnswer, ReapClaim } from '../../../lambdas/shared/ports/index.ts';
 import type { RealWorld } from './reals.ts';
 import * as model from './state.ts';
 import type { Instant, State } from './state.ts';
@@ -21,6 +22,10 @@ export interface Operation {
   readonly hasToken: (before: State) => boolean;
   /** The write once more, where a repeat is another write. */
   readonly again: Instant;
+  /** What the one request of it does by itself, where its caller would go on from a refusal. */
+  readonly request?: Instant;
+  /** True for a hold of a record: a write that meets it makes a second request, so that what a repeat does is not known before. */
+  readonly isHold?: boolean;
   /** What a caller is told who never hears of the write. */
   readonly unsure: unknown;
   readonly perform: (world: RealWorld) => Promise<unknown>;
@@ -29,6 +34,12 @@ export interface Operation {
 function single(label: string, write: Instant, unsure: unknown, perform: Operation['perform']): Operation {
   return { label, reads: [], readRequests: 0, write, again: write, hasToken: () => false, unsure, perform };
 }
+
+/** Of what was moved only that it was. */
+const plainly = async (answer: Promise<MoveAnswer>): Promise<MoveAnswer> => {
+  const told = await answer;
+  return told.kind === 'moved' ? { kind: 'moved' } : told;
+};
 
 const always = { again: (state: State, seen: unknown) => ({ state, seen }), hasToken: () => true };
 
@@ -45,11 +56,11 @@ export function giveBack(label: string, give: GiveBack): Operation {
 }
 
 export function moveBreaker(label: string, endpointId: string, from: Breaker | undefined, to: Breaker): Operation {
-  return single(label, (state) => model.breakerMoved(state, from, to), { kind: 'unsure' }, ({ lanes }) => lanes.moveBreaker(endpointId, from, to));
+  return single(label, (state) => model.breakerMoved(state, from, to), { kind: 'unsure' }, ({ lanes }) => plainly(lanes.moveBreaker(endpointId, from, to)));
 }
 
 export function moveRate(label: string, endpointId: string, fromEpochMs: number | undefined, toEpochMs: number): Operation {
-  return single(label, (state) => model.rateMoved(state, fromEpochMs, toEpochMs), { kind: 'unsure' }, ({ lanes }) => lanes.moveRate(endpointId, fromEpochMs, toEpochMs));
+  return single(label, (state) => model.rateMoved(state, fromEpochMs, toEpochMs), { kind: 'unsure' }, ({ lanes }) => plainly(lanes.moveRate(endpointId, fromEpochMs, toEpochMs)));
 }
 
 export function reapLease(label: string, endpointId: string, leaseId: string, seen: Lease): Operation {
@@ -57,7 +68,34 @@ export function reapLease(label: string, endpointId: string, leaseId: string, se
 }
 
 export function write(label: string, from: DeliveryRecord | undefined, to: DeliveryRecord): Operation {
-  return single(label, (state) => model.written(state, from, to), 'unsure', ({ records }) => records.write(from, to));
+  const op = single(label, (state) => model.written(state, from, to), 'unsure', ({ records }) => records.write(from, to));
+  // Across a hold the first request changes nothing, so neither does its repeat.
+  const isAcross = (state: State) => model.isHeldBetween(state.records.get(to.recordKey), from);
+  return { ...op, hasToken: isAcross, request: (state) => model.writtenOver(state, from, to) };
+}
+
+export function holdRecord(label: string, from: WaitingRecord | undefined, to: WaitingRecord): Operation {
+  return { ...single(label, (state) => model.recordHeld(state, from, to), 'unsure', ({ records }) => records.hold(from, to)), isHold: true };
+}
+
+export function hold(label: string, endpointId: string, note: Parameters<Lanes['hold']>[1]): Operation {
+  return single(label, (state) => model.held(state, note), { kind: 'unsure' }, ({ lanes }) => lanes.hold(endpointId, note));
+}
+
+export function moveWakeUp(label: string, endpointId: string, fromEpochMs: number, toEpochMs: number): Operation {
+  return single(label, (state) => model.wakeUpMoved(state, fromEpochMs, toEpochMs), { kind: 'unsure' }, ({ lanes }) => lanes.moveWakeUp(endpointId, fromEpochMs, toEpochMs));
+}
+
+export function beginDrain(label: string, endpointId: string, run: DrainRun, nowEpochMs: number): Operation {
+  return single(label, (state) => model.drainBegun(state, run, nowEpochMs), { kind: 'unsure' }, ({ lanes }) => lanes.beginDrain(endpointId, run, nowEpochMs));
+}
+
+export function endDrain(label: string, endpointId: string, end: DrainEnd): Operation {
+  return single(label, (state) => model.drainEnded(state, end), { kind: 'unsure' }, ({ lanes }) => lanes.endDrain(endpointId, end));
+}
+
+export function movePace(label: string, endpointId: string, from: Pace | undefined, to: Pace | undefined): Operation {
+  return single(label, (state) => model.paceMoved(state, from, to), { kind: 'unsure' }, ({ lanes }) => lanes.movePace(endpointId, from, to));
 }
 
 export function markBuried(label: string, record: DeadRecord): Operation {

@@ -5,9 +5,10 @@
 import { laneOf } from '../builders.ts';
 import { isDeepStrictEqual } from 'node:util';
 import type { Breaker } from '../../../lambdas/shared/core/breaker.ts';
+import type { Pace } from '../../../lambdas/shared/core/pace.ts';
 import { claimEndsEpochMs, removedCfg, type Claim, type Lane, type Lease } from '../../../lambdas/shared/core/lane.ts';
-import { stateName, type DeadRecord, type DeliveryRecord } from '../../../lambdas/shared/core/record.ts';
-import type { Admission, GiveBack, LaneGuard, ReapClaim } from '../../../lambdas/shared/ports/index.ts';
+import { stateName, type DeadRecord, type DeliveryRecord, type WaitingRecord } from '../../../lambdas/shared/core/record.ts';
+import type { Admission, DrainEnd, DrainRun, GiveBack, LaneGuard, ReapClaim } from '../../../lambdas/shared/ports/index.ts';
 
 export interface State {
   readonly lane: Lane | undefined;
@@ -30,7 +31,7 @@ export type Instant = (state: State, seen: unknown) => Seen;
 export function admitted(state: State, ask: Admission): Seen {
   const { lane } = state;
   if (lane === undefined) return { state, seen: { kind: 'refused', lane } };
-  const kind = ask.canaryOf === undefined ? 'admit' : 'canary';
+  const kind = ask.canaryOf !== undefined ? 'canary' : ask.live === undefined ? 'the drain\'s admit' : 'admit';
   const why = [...inTheWay(lane, ask, lane.avail, kind), ...reasons({ [`${kind}: the lease is there`]: lane.leases.has(ask.leaseId) })];
   return why.length > 0 ? { state, seen: { kind: 'refused', lane }, why } : granted(state, taken(lane, ask));
 }
@@ -38,7 +39,8 @@ export function admitted(state: State, ask: Admission): Seen {
 export function exchanged(state: State, give: GiveBack, ask: Admission): Seen {
   const { lane } = state;
   if (lane === undefined) return { state, seen: { kind: 'refused', lane } };
-  const why = [...notOwn(lane, give, 'exchange'), ...inTheWay(lane, ask, lane.avail + give.slots, 'exchange')];
+  const kind = ask.live === undefined ? 'the drain\'s exchange' : 'exchange';
+  const why = [...notOwn(lane, give, kind), ...inTheWay(lane, ask, lane.avail + give.slots, kind)];
   return why.length > 0 ? { state, seen: { kind: 'refused', lane }, why } : granted(state, taken(returned(lane, give), ask));
 }
 
@@ -86,18 +88,89 @@ export function claimReaped(state: State, reap: ReapClaim): Seen {
   const why = [...record, ...reasons({ 'reap: another claim': !isClaim(lane.claims.get(reap.claimKey), reap.claim) })];
   if (why.length > 0) return { state, seen: false, why };
   const freed = { ...state, lane: { ...lane, claims: without(lane.claims, [reap.claimKey]) } };
-  return { state: ambiguous === undefined ? freed : withRecord(freed, ambiguous.to), seen: true };
+  return { state: ambiguous === undefined ? freed : withRecord(freed, raised(state, ambiguous.from, ambiguous.to)), seen: true };
 }
 
+/** A hold that came between is kept: what waits on stays held, and the largest `resend`. */
 export function written(state: State, from: DeliveryRecord | undefined, to: DeliveryRecord): Seen {
   const found = state.records.get(to.recordKey);
+  if (!isHeldBetween(found, from)) return writtenOver(state, from, to);
+  const kept = { ...to, resend: Math.max(to.resend, found.resend) };
+  return { state: withRecord(state, kept.state === 'waiting' ? { ...kept, home: 'held' } : kept), seen: 'written' };
+}
+
+/** Nothing but a hold has come between. No record is as one that waits in generation 0, with no attempt. */
+export function isHeldBetween(found: DeliveryRecord | undefined, from: DeliveryRecord | undefined): found is WaitingRecord {
+  if (stateName(found) !== 'held' || stateName(from) === 'held') return false;
+  return found?.generation === (from?.generation ?? 0) && found.attempt === (from?.attempt ?? 0);
+}
+
+/** Over exactly what was read: of one request that nobody goes on from. */
+export function writtenOver(state: State, from: DeliveryRecord | undefined, to: DeliveryRecord): Seen {
+  const found = state.records.get(to.recordKey);
   const why = changed(found, from);
-  if (why.length === 0) return { state: withRecord(state, to), seen: 'written' };
+  if (why.length === 0) return { state: withRecord(state, raised(state, from, to)), seen: 'written' };
   return { state, seen: isOwnWrite(found, to) ? 'written' : 'lost', why };
 }
 
+export function recordHeld(state: State, from: WaitingRecord | undefined, to: WaitingRecord): Seen {
+  const found = state.records.get(to.recordKey);
+  const why = from === undefined
+    ? reasons({ 'hold: there is a record': found !== undefined })
+    : reasons({
+      'hold: nothing waits': found?.state !== 'waiting', 'hold: another generation': found?.generation !== from.generation,
+      'hold: another attempt': found?.attempt !== from.attempt, 'hold: asked for again': (found?.resend ?? 0) > to.resend,
+    });
+  if (why.length > 0) return { state, seen: found !== undefined && isOwnWrite(found, to) ? 'written' : 'lost', why };
+  return { state: withRecord(state, found?.state === 'waiting' ? { ...found, home: 'held', resend: to.resend } : to), seen: 'written' };
+}
+
+export function held(state: State, note: { count: number; nowEpochMs: number; wakeAtEpochMs: number }): Seen {
+  const { lane } = state;
+  const why = reasons({ 'note a hold: no lane': lane === undefined, 'note a hold: removed': lane?.cfg === removedCfg });
+  if (lane === undefined || why.length > 0) return { state, seen: { kind: 'noLane' }, why };
+  const wakeAtEpochMs = lane.holding?.wakeAtEpochMs ?? note.wakeAtEpochMs;
+  const holding = { heldAtEpochMs: note.nowEpochMs, wakeAtEpochMs, count: (lane.holding?.count ?? 0) + note.count };
+  return { state: { ...state, lane: { ...lane, holdSeq: lane.holdSeq + 1, holding } }, seen: { kind: 'noted', before: lane } };
+}
+
+export function wakeUpMoved(state: State, fromEpochMs: number, toEpochMs: number): Seen {
+  const { lane } = state;
+  if (lane?.holding === undefined || lane.holding.wakeAtEpochMs !== fromEpochMs) return { state, seen: { kind: 'lost', lane }, why: ['wake-up: another'] };
+  return { state: { ...state, lane: { ...lane, holding: { ...lane.holding, wakeAtEpochMs: toEpochMs } } }, seen: { kind: 'moved' } };
+}
+
+export function drainBegun(state: State, run: DrainRun, nowEpochMs: number): Seen {
+  const { lane } = state;
+  const why = reasons({ 'begin: nothing is held': lane?.holding === undefined, 'begin: a run is alive': lane?.drain !== undefined && lane.drain.expiresEpochMs > nowEpochMs });
+  if (lane?.holding === undefined || why.length > 0) return { state, seen: { kind: lane?.drain?.leaseId === run.leaseId ? 'begun' : 'refused', lane }, why };
+  const next = { ...lane, drain: run, holding: { ...lane.holding, wakeAtEpochMs: run.expiresEpochMs } };
+  return { state: { ...state, lane: next }, seen: { kind: 'begun', lane: next } };
+}
+
+export function drainEnded(state: State, { leaseId, seq, taken: count, wakeAtEpochMs }: DrainEnd): Seen {
+  const { lane } = state;
+  const why = reasons({ 'end: another run': lane?.drain?.leaseId !== leaseId, 'end: held meanwhile': lane?.holdSeq !== seq });
+  if (lane === undefined || why.length > 0) {
+    const isOwn = lane !== undefined && lane.drain === undefined && lane.holdSeq === seq && lane.holding?.wakeAtEpochMs === wakeAtEpochMs;
+    return { state, seen: isOwn ? { kind: 'moved' } : { kind: 'lost', lane }, why };
+  }
+  const holding = wakeAtEpochMs === undefined || lane.holding === undefined ? undefined : { ...lane.holding, wakeAtEpochMs, count: lane.holding.count - count };
+  return { state: { ...state, lane: { ...lane, drain: undefined, holding } }, seen: { kind: 'moved' } };
+}
+
+export function paceMoved(state: State, from: Pace | undefined, to: Pace | undefined): Seen {
+  const { lane } = state;
+  const [is, was] = [lane?.pace, from];
+  const why = was === undefined
+    ? reasons({ 'first pace: no lane': lane === undefined, 'first pace: there is one': is !== undefined })
+    : reasons({ [`pace, ${was.isSlow ? '' : 'not '}slow: another`]: is?.recent !== was.recent, [`pace, ${was.isSlow ? '' : 'not '}slow: it is not`]: (is?.isSlow ?? false) !== was.isSlow });
+  if (lane === undefined || why.length > 0) return { state, seen: { kind: 'lost', lane }, why };
+  return { state: { ...state, lane: { ...lane, pace: to } }, seen: { kind: 'moved' } };
+}
+
 export function markedBuried(state: State, record: DeadRecord): Seen {
-  return written(state, record, { ...record, phase: 'buried' });
+  return writtenOver(state, record, { ...record, phase: 'buried' });
 }
 
 export function writtenUnclaimed(state: State, from: DeliveryRecord | undefined, to: DeliveryRecord, guard: LaneGuard): Seen {
@@ -106,7 +179,7 @@ export function writtenUnclaimed(state: State, from: DeliveryRecord | undefined,
   const kind = guard.lane.kind === 'absent' ? 'bury as unknown' : 'bury';
   const serves = guard.lane.kind === 'absent' ? lane !== undefined && lane.cfg !== removedCfg : lane?.cfg !== guard.lane.cfg;
   const lost = reasons({ [`${kind}: another configuration`]: serves, [`${kind}: claimed`]: claim !== undefined });
-  const record = written(state, from, to);
+  const record = writtenOver(state, from, to);
   const why = [...lost, ...(record.why ?? [])];
   // That there is no lane at all is by itself enough.
   if (lost.length === 0) return { state: record.state, seen: { answer: record.seen }, why: lane === undefined ? [...why, 'bury as unknown: no lane'] : why };
@@ -145,6 +218,8 @@ function inTheWay(lane: Lane, ask: Admission, avail: number, kind: string): stri
     [`${kind}: another configuration`]: lane.cfg !== ask.cfg,
     [`${kind}: no room`]: avail < ask.wanted.length,
     [`${kind}: claimed`]: ask.wanted.some((w) => lane.claims.has(w.claimKey)),
+    [`${kind}: slow`]: ask.live !== undefined && lane.pace?.isSlow === true,
+    [`${kind}: left to the drain`]: ask.live !== undefined && lane.holding !== undefined && avail < ask.wanted.length + ask.live.kept && avail >= ask.wanted.length,
     [`${kind}: the breaker`]: ask.canaryOf === undefined ? lane.breaker?.state === 'open' : !isDeepStrictEqual(lane.breaker, ask.canaryOf),
   });
 }
@@ -183,9 +258,9 @@ function isClaim(found: Claim | undefined, claim: Claim): boolean {
 function changed(found: DeliveryRecord | undefined, from: DeliveryRecord | undefined): string[] {
   const [was, is] = [stateName(from), stateName(found)];
   const differs = { state: was !== is, generation: found?.generation !== from?.generation, attempt: found?.attempt !== from?.attempt };
-  if (was !== 'waiting' || found === undefined) return reasons({ [`${was} record: it has changed`]: differs.state || differs.generation || differs.attempt });
+  if ((was !== 'waiting' && was !== 'held') || found === undefined) return reasons({ [`${was} record: it has changed`]: differs.state || differs.generation || differs.attempt });
   return reasons({
-    'waiting record: another state': differs.state,
+    'waiting record: another state, or home': differs.state,
     'waiting record: another generation': differs.generation,
     'waiting record: another attempt': differs.attempt,
   });
@@ -195,6 +270,12 @@ function changed(found: DeliveryRecord | undefined, from: DeliveryRecord | undef
 function isOwnWrite(found: DeliveryRecord | undefined, to: DeliveryRecord): boolean {
   const reason = (record: DeliveryRecord | undefined) => (record?.state === 'dead' ? record.reason : undefined);
   return changed(found, to).length === 0 && found?.lastLease?.leaseId === to.lastLease?.leaseId && found?.lastLease?.kind === to.lastLease?.kind && reason(found) === reason(to);
+}
+
+/** A `resend` that a write does not raise stays as it is. */
+function raised(state: State, from: DeliveryRecord | undefined, to: DeliveryRecord): DeliveryRecord {
+  const found = state.records.get(to.recordKey);
+  return found !== undefined && from?.resend === to.resend ? { ...to, resend: found.resend } : to;
 }
 
 function withRecord(state: State, record: DeliveryRecord): State {
