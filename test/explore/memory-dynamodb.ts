@@ -63,7 +63,7 @@ export class MemoryDynamoDb {
 
   /** The sparse index over what needs somebody: `indexed` is what it shows, for it may be behind the table. */
   #query(input: JsonObject): JsonObject {
-    const { ':held': partition } = input['ExpressionAttributeValues'] as Record<string, { S: string }>;
+    const { ':gpk': partition } = input['ExpressionAttributeValues'] as Record<string, { S: string }>;
     const [after, limit] = [input['ExclusiveStartKey'] as Item | undefined, input['Limit'] as number];
     const found = [...(this.indexed ?? this.items)].filter(([key, item]) => key.startsWith(`item-${String(input['TableName'])}~`) && item['gpk']?.['S'] === partition?.S).map(([, item]) => item);
     const sorted = found.toSorted((a, b) => Number(a['gsk']?.['N']) - Number(b['gsk']?.['N']) || (String(a['pk']?.['S']) < String(b['pk']?.['S']) ? -1 : 1));
