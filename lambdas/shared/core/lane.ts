@@ -34,7 +34,7 @@ export interface Holding {
   readonly heldAtEpochMs: number;
   /** When the drain is to come: a wake-up was ordered for then. Overdue, it was lost, and the sweep orders another. */
   readonly wakeAtEpochMs: number;
-  /** Deliveries that are held, about: a crash may leave it too high until none are. */
+  /** Deliveries that are held, about: a crash may leave it wrong until none are. */
   readonly count: number;
 }
 
