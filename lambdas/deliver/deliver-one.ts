@@ -7,7 +7,7 @@ import type { Endpoint } from '../shared/ports/index.ts';
 import { attempt } from './attempt.ts';
 import { buryConflict, finishBurial } from './bury.ts';
 import { blankOf, decideCopy } from './decide-copy.ts';
-import { noteHold, noteResend } from './hold.ts';
+import { noteHold, noteResend, waitUntilDue } from './hold.ts';
 import { putBack, putBackFaulted, putBackPastClaim, putBackUntil } from './retain.ts';
 import type { RateGate } from './spend-rate.ts';
 import type { Copy, DeliverDeps, Exit, Invocation } from './types.ts';
@@ -152,7 +152,7 @@ async function settle(deps: DeliverDeps, claimed: Claimed, to: DeliveryRecord, n
     case 'delivered':
       return { exit: { kind: 'ack' }, release: true, record: to };
     case 'waiting':
-      return { exit: await putBackUntil(deps, copy.received, to.dueEpochMs, invocation), release: true, record: to };
+      return { exit: await waitUntilDue(deps, copy, to, invocation), release: true, record: to };
     case 'dead':
       if (to.phase === 'buried') return { exit: { kind: 'ack' }, release: true, record: to };
       return { exit: await finishBurial(deps, copy.received, to), release: true, record: to };

@@ -8,7 +8,7 @@ import type { ReceivedMessage } from '../shared/ports/index.ts';
 import { buryConflict, buryOverLimit, finishBurial } from './bury.ts';
 import { blankOf, decideCopy } from './decide-copy.ts';
 import { reapExpired } from './reap.ts';
-import { putBack, putBackPastClaim, putBackUntried } from './retain.ts';
+import { putBack, putBackPastClaim, putBackUntil, putBackUntried } from './retain.ts';
 import type { Copy, DeliverDeps, Exit, Invocation } from './types.ts';
 import type { Stop, Waves } from './waves.ts';
 
@@ -98,6 +98,16 @@ async function hold(deps: DeliverDeps, copy: Copy, record: WaitingRecord | undef
   assertTransition(record, to);
   if ((await deps.records.hold(record, to)) !== 'written') return { exit: await putBack(deps, received) };
   return { exit: 'held', isNew: true };
+}
+
+/** Where a delivery waits for its next attempt: hidden in the queue; held where too much is hidden there already, or where it was. */
+export async function waitUntilDue(deps: DeliverDeps, copy: Copy, record: WaitingRecord, invocation: Invocation): Promise<Exit> {
+  const { endpointId, dueEpochMs } = record;
+  if (record.home === 'queue' && (await deps.inFlight.isCrowded())) {
+    const stored = await hold(deps, copy, record, deps.clock.nowEpochMs());
+    if (stored.exit === 'held' && (await noteHold(deps, { endpointId, count: 1, wakeAtEpochMs: dueEpochMs }))) return { kind: 'ack' };
+  }
+  return putBackUntil(deps, copy.received, dueEpochMs, invocation);
 }
 
 /**

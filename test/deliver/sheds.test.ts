@@ -66,6 +66,18 @@ describe('a lane that is full', () => {
     expect(h.record()).toMatchObject({ home: 'held' });
   });
 
+  it('has a retry held for its due time while too many are hidden in the queue', async () => {
+    const h = await Harness.create();
+    h.queues.hiddenNow = inFlight.crowdedFrom;
+    h.http.script = () => ({ kind: 'answered', status: 503, bodyExcerpt: '', durationMs: 1, phasesMs: {}, reused: false });
+    expect(await h.runOne(bodyOf())).toMatchObject({ exit: 'ack', delayS: undefined });
+    const record = h.record();
+    expect(record).toMatchObject({ home: 'held', attempt: 1 });
+    const dueEpochMs = record?.state === 'waiting' ? record.dueEpochMs : 0;
+    expect([dueEpochMs > h.clock.nowEpochMs(), h.wakeUps.orders]).toEqual([true, [{ endpointId: 'acme', atEpochMs: dueEpochMs }]]);
+    expect(await h.lane()).toMatchObject({ avail: 8, claims: new Map(), holding: { count: 1 } });
+  });
+
   it('asks how many are hidden at most every ten seconds', async () => {
     const h = await full();
     let asked = 0;

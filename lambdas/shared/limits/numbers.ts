@@ -66,7 +66,8 @@ export const deliver = {
 /** The drain function: it delivers what is held, and alone serves the endpoints that are slow or ill. */
 export const drain = {
   timeoutS: 120,
-  memoryMb: 512,
+  /** Ten endpoints with lanes of 32 may have read three pages of the largest bodies each. */
+  memoryMb: 1_024,
   /** Endpoints at once; each wake-up is one message. */
   batchSize: 10,
   batchingWindowS: 0,
@@ -75,8 +76,8 @@ export const drain = {
   admitMarginMs: 2_000,
   /** After so long an endpoint goes to the tail of the drain queue, so that one backlog does not hold the others up. */
   turnMs: 30_000,
-  /** Held deliveries that are read ahead, in lanes: what is sent now, and what comes next. */
-  pageLanes: 2,
+  /** Held deliveries that are read together, in lanes; the next page is read while one is sent. */
+  pageLanes: 1,
   /** Held deliveries of one run: it remembers each, and after so many it goes to the tail. */
   maxPerRun: 20_000,
   /** At its end a run looks for what is due next in so many pages of so many keys: what it has settled may still be shown. */
