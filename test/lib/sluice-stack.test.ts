@@ -162,13 +162,13 @@ describe('functions', () => {
   });
 
   it.each([
-    ['deliver', 'Deliver', 30, { timeoutS: 30, settleMarginMs: 4_000, admitMarginMs: 2_000 }],
-    ['drain', 'Drain', 120, { timeoutS: 120, settleMarginMs: 4_000, admitMarginMs: 2_000 }],
-  ] as const)('%s knows what it works on and its own limits, and may go round with its queue', (_, part, Timeout, limits) => {
+    ['deliver', 'Deliver', 30, 512, { timeoutS: 30, settleMarginMs: 4_000, admitMarginMs: 2_000 }],
+    ['drain', 'Drain', 120, 1_024, { timeoutS: 120, settleMarginMs: 4_000, admitMarginMs: 2_000 }],
+  ] as const)('%s knows what it works on and its own limits, and may go round with its queue', (_, part, Timeout, MemorySize, limits) => {
     expect(properties(part)).toEqual([
       expect.objectContaining({
         Timeout,
-        MemorySize: 512,
+        MemorySize,
         RecursiveLoop: 'Allow',
         Environment: { Variables: { ...senderVariables, SLUICE_FUNCTION_LIMITS: JSON.stringify(limits) } },
       }),
