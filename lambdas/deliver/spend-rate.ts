@@ -1,10 +1,10 @@
-import { roomFromEpochMs, spend } from '../shared/core/rate.ts';
+import { pausedFor, roomFromEpochMs, spend } from '../shared/core/rate.ts';
 import { rate as limits } from '../shared/limits/numbers.ts';
-import type { Endpoint } from '../shared/ports/index.ts';
+import type { Endpoint, LaneState } from '../shared/ports/index.ts';
 import { swapped } from './swap.ts';
 import type { DeliverDeps, Invocation } from './types.ts';
 
-/** What an endpoint's rate still allows the deliveries of one lease. */
+/** What an endpoint's rate, and what it asked for itself (429), still allow the deliveries of one lease. */
 export interface RateGate {
   /** True where one more request may be sent now: taken from the rate, by a conditional write, before it is. Never rejects. */
   take(): Promise<boolean>;
@@ -16,8 +16,8 @@ export interface RateGate {
   moreFromEpochMs(): number;
 }
 
-/** @param nextAtEpochMs as the admission found it */
-export function createRateGate(deps: DeliverDeps, endpoint: Endpoint, nextAtEpochMs: number | undefined, invocation: Invocation): RateGate {
+/** @param state as the admission found it */
+export function createRateGate(deps: DeliverDeps, endpoint: Endpoint, { nextAtEpochMs, pausedUntilEpochMs }: Pick<LaneState, 'nextAtEpochMs' | 'pausedUntilEpochMs'>, invocation: Invocation): RateGate {
   const { endpointId, maxPerSecond } = endpoint.config;
   let from = nextAtEpochMs;
   let refused = 0;
@@ -47,8 +47,16 @@ export function createRateGate(deps: DeliverDeps, endpoint: Endpoint, nextAtEpoc
   return {
     refused: () => refused,
     nextAtEpochMs: () => from,
-    moreFromEpochMs: () => (maxPerSecond === null ? deps.clock.nowEpochMs() : roomFromEpochMs(from, maxPerSecond, deps.clock.nowEpochMs())),
+    moreFromEpochMs: () => {
+      const nowEpochMs = deps.clock.nowEpochMs();
+      return Math.max(pausedFor(pausedUntilEpochMs, nowEpochMs), maxPerSecond === null ? nowEpochMs : roomFromEpochMs(from, maxPerSecond, nowEpochMs));
+    },
     take: async () => {
+      const nowEpochMs = deps.clock.nowEpochMs();
+      if (pausedFor(pausedUntilEpochMs, nowEpochMs) > nowEpochMs) {
+        refused++;
+        return false;
+      }
       if (maxPerSecond === null) return true;
       // One after the other, or they would overtake each other; after the first that finds nothing none asks again.
       last = last.then((goesOn) => goesOn && takeOrFault(maxPerSecond));

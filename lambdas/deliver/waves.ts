@@ -9,6 +9,7 @@ import { deliverOne, type Settled } from './deliver-one.ts';
 import { isEnabled, isPaused } from './endpoint-cache.ts';
 import { reportHealth } from './report-health.ts';
 import { reportPace } from './report-pace.ts';
+import { reportThrottle } from './report-throttle.ts';
 import { putBack, putBackPastClaim } from './retain.ts';
 import { createRateGate } from './spend-rate.ts';
 import type { Copy, DeliverDeps, Exit, Invocation } from './types.ts';
@@ -179,7 +180,7 @@ async function deliverGranted(
 ): Promise<Wave | undefined> {
   if (granted.length === 0 || state === undefined) return undefined;
   const { found, unread } = await readOrNone(deps, granted);
-  const rate = createRateGate(deps, endpoint, state.nextAtEpochMs, invocation);
+  const rate = createRateGate(deps, endpoint, state, invocation);
   const samples: Sample[] = [];
   const hear = (sample: Sample) => void samples.push(sample);
   const settled = new Map(
@@ -194,9 +195,10 @@ async function deliverGranted(
   );
   const results = [...settled.values()];
   // Before the slots are given back, or the next wave would be admitted by what this one has found out already.
-  const [breaker, pace] = await Promise.all([
+  const [breaker, pace, throttledUntilEpochMs] = await Promise.all([
     reportHealth(deps, { endpoint, leaseId, breaker: state.breaker }, samples, invocation),
     reportPace(deps, endpoint, state.pace, samples, invocation),
+    reportThrottle(deps, endpoint, samples),
   ]);
   const give: GiveBack = {
     endpointId: endpoint.config.endpointId,
@@ -208,7 +210,7 @@ async function deliverGranted(
     successes: results.filter((s) => s.verdict === 'success').length,
     failures: results.filter((s) => s.verdict === 'failure').length,
   };
-  const atRateUntilEpochMs = rate.refused() > 0 ? rate.moreFromEpochMs() : undefined;
+  const atRateUntilEpochMs = throttledUntilEpochMs ?? (rate.refused() > 0 ? rate.moreFromEpochMs() : undefined);
   const untried = [...settled].filter(([, s]) => s.isUntried).map(([copy]) => copy);
   for (const copy of untried) settled.delete(copy);
   return { settled, untried, give, avail: state.avail, atRateUntilEpochMs, nextAtEpochMs: rate.nextAtEpochMs(), breaker, isSlow: pace?.isSlow === true, holding: state.holding, isSilent: samples.length === 0 };

@@ -54,7 +54,6 @@ describe('an endpoint that fails', () => {
   it.each<[string, HttpOutcome]>([
     ['a rejection (C4)', answered(422)],
     ['a 404', answered(404)],
-    ['429', answered(429)],
     ['no socket of ours', noSocket],
     ['a socket that was used before and broke', oldSocket],
   ])('is not left alone for %s, however often', async (_what, outcome) => {
@@ -142,7 +141,7 @@ describe('while it is open', () => {
   it('a late report of what was sent before changes nothing', async () => {
     const { breaker } = await h.lane();
     // Admitted before it opened, ended after.
-    const late: Lanes['admit'] = () => Promise.resolve({ kind: 'granted', avail: 7, breaker: undefined, nextAtEpochMs: undefined, pace: undefined, holding: undefined });
+    const late: Lanes['admit'] = () => Promise.resolve({ kind: 'granted', avail: 7, breaker: undefined, nextAtEpochMs: undefined, pausedUntilEpochMs: undefined, pace: undefined, holding: undefined });
     for (const outcome of [answered(200), unsent]) {
       h.http.script = () => outcome;
       await h.run(batchOf(`late-${outcome.kind}`), h.lanesBut({ admit: late }));

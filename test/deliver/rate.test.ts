@@ -1,8 +1,10 @@
 /** The flow and an endpoint's rate, beside its lane (O7). */
 import { describe, expect, it } from 'vitest';
+import { throttle } from '../../lambdas/shared/limits/numbers.ts';
 import type { Lanes } from '../../lambdas/shared/ports/index.ts';
 import { bodyOf, deliveredOf, receivedOf } from '../support/builders.ts';
 import { Harness } from '../support/deliver-harness.ts';
+import { answered } from '../support/fakes.ts';
 
 const batchOf = (h: Harness, ...events: string[]) => events.map((eventId) => receivedOf(bodyOf({ eventId }), { messageId: eventId, sentEpochMs: h.clock.nowEpochMs() }));
 const events = (n: number, name = 'e') => Array.from({ length: n }, (_, i) => `${name}${i}`);
@@ -85,4 +87,44 @@ it('an endpoint without one has no write for it', async () => {
   let writes = 0;
   await h.run(batchOf(h, ...events(10)), h.lanesBut({ moveRate: (...args) => (writes++, h.store.lanes.moveRate(...args)) }));
   expect([writes, h.http.sent.length]).toEqual([0, 10]);
+});
+
+describe('an endpoint that answers 429', () => {
+  const pausedMs = throttle.pauseMs;
+
+  it('gets nothing for a while, from anybody; what comes is no attempt, and is held at the third time', async () => {
+    const h = await Harness.create({ retry: { baseS: 60, factor: 1 } });
+    h.http.script = () => answered(429);
+    const [first, second, third] = batchOf(h, 'a', 'b', 'c');
+    if (first === undefined || second === undefined || third === undefined) throw new Error('three messages');
+    expect(await h.run([first])).toEqual(['a']);
+    expect(await h.lane()).toMatchObject({ ...idle, failures: 1, breaker: undefined, pausedUntilEpochMs: h.clock.nowEpochMs() + pausedMs });
+    expect(await h.run([second, { ...third, receiveCount: 3 }])).toEqual(['b']);
+    expect([h.http.sent, h.record({ eventId: 'b' }), h.record({ eventId: 'c' })]).toMatchObject([['a'], undefined, { home: 'held', attempt: 0 }]);
+    expect(h.wakeUps.orders).toEqual([{ endpointId: 'acme', atEpochMs: h.clock.nowEpochMs() + pausedMs }]);
+
+    h.clock.advance(pausedMs);
+    h.http.script = () => answered(200);
+    await h.drain();
+    expect(h.http.sent).toEqual(['a', 'c']);
+  });
+
+  it('ends the wave that finds it out, and is asked again later however often it answers so', async () => {
+    const h = await Harness.create({ maxInFlight: 2 });
+    h.http.script = () => answered(429);
+    await h.run(batchOf(h, ...events(6)));
+    expect(h.http.sent).toHaveLength(2);
+    for (let i = 0; i < 30; i++) {
+      h.clock.advance(pausedMs);
+      await h.run(batchOf(h, `later${i}`));
+    }
+    expect([h.http.sent.length, (await h.lane()).breaker]).toEqual([32, undefined]);
+  });
+
+  it('is not left alone for longer than that by a clock that was wrong', async () => {
+    const h = await Harness.create();
+    await h.store.lanes.pauseUntil('acme', h.clock.nowEpochMs() + 86_400_000);
+    await h.run(batchOf(h, 'a'));
+    expect(h.http.sent).toEqual(['a']);
+  });
 });

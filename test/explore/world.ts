@@ -20,7 +20,7 @@ export type NamedOutcome = HttpOutcome & { readonly name: string };
 export const outcomes = {
   ok: { name: 'ok', kind: 'answered', status: 200, bodyExcerpt: '', ...timed(0) },
   /** Neither this nor the silence below says anything about the endpoint: the worlds of claims have no breaker. */
-  busy: { name: '429', kind: 'answered', status: 429, bodyExcerpt: '', ...timed(0) },
+  busy: { name: '408', kind: 'answered', status: 408, bodyExcerpt: '', ...timed(0) },
   rejected: { name: '422', kind: 'answered', status: 422, bodyExcerpt: '', ...timed(0) },
   ambiguous: { name: 'no answer on an old socket', kind: 'ambiguous', phase: 'headers', cause: 'ECONNRESET', ...timed(0), reused: true },
   /** An answer that takes longer than one of a quick endpoint. */

@@ -20,6 +20,7 @@ interface MutableLane {
   failures: number;
   breaker: Breaker | undefined;
   nextAtEpochMs: number | undefined;
+  pausedUntilEpochMs: number | undefined;
   pace: Pace | undefined;
   holdSeq: number;
   holding: Holding | undefined;
@@ -28,7 +29,7 @@ interface MutableLane {
 
 function emptyLane(): MutableLane {
   return {
-    slots: 0, avail: 0, cfg: '', leases: new Map(), claims: new Map(), failures: 0, breaker: undefined, nextAtEpochMs: undefined,
+    slots: 0, avail: 0, cfg: '', leases: new Map(), claims: new Map(), failures: 0, breaker: undefined, nextAtEpochMs: undefined, pausedUntilEpochMs: undefined,
     pace: undefined, holdSeq: 0, holding: undefined, drain: undefined,
   };
 }
@@ -144,6 +145,12 @@ export class FakeStore {
       if (lane === undefined || !isDeepStrictEqual(lane.pace, from)) return Promise.resolve({ kind: 'lost', lane: snapshot(lane) });
       lane.pace = to;
       return Promise.resolve({ kind: 'moved' });
+    },
+
+    pauseUntil: (endpointId, untilEpochMs) => {
+      const lane = this.#lanes.get(endpointId);
+      if (lane !== undefined && lane.cfg !== removedCfg) lane.pausedUntilEpochMs = untilEpochMs;
+      return Promise.resolve();
     },
 
     hold: (endpointId, { count, nowEpochMs, wakeAtEpochMs }) => {
@@ -294,8 +301,8 @@ function compareKeys(a: HeldKey, b: HeldKey): number {
 }
 
 function stateOf(lane: MutableLane): LaneState {
-  const { avail, breaker, nextAtEpochMs, pace, holding } = toSnapshot(lane);
-  return { avail, breaker, nextAtEpochMs, pace, holding };
+  const { avail, breaker, nextAtEpochMs, pausedUntilEpochMs, pace, holding } = toSnapshot(lane);
+  return { avail, breaker, nextAtEpochMs, pausedUntilEpochMs, pace, holding };
 }
 
 function snapshot(lane: MutableLane | undefined): Lane | undefined {

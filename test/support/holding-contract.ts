@@ -23,6 +23,24 @@ export function describeHolding(world: () => World): void {
   describe('admit of live traffic', () => describeLive(world, () => lane));
   describe('movePace', () => describePace(world, () => lane));
 
+  describe('pauseUntil', () => {
+    it('says until when, the last one that said so, and leaves all else alone', async () => {
+      const before = await lane.lane();
+      await world().lanes.pauseUntil(lane.endpointId, later);
+      await world().lanes.pauseUntil(lane.endpointId, t0EpochMs + 5_000);
+      expect(await lane.lane()).toEqual({ ...before, pausedUntilEpochMs: t0EpochMs + 5_000 });
+      expect(await world().lanes.admit(lane.ask(['a']))).toMatchObject({ kind: 'granted', pausedUntilEpochMs: t0EpochMs + 5_000 });
+    });
+
+    it('makes no lane where there is none, and touches none that was removed', async () => {
+      await world().lanes.pauseUntil('nobody', later);
+      expect(await world().lane('nobody')).toBeUndefined();
+      await world().remove(lane.endpointId);
+      await world().lanes.pauseUntil(lane.endpointId, later);
+      expect((await lane.lane()).pausedUntilEpochMs).toBeUndefined();
+    });
+  });
+
   describe('hold', () => {
     it('says that something is held, since when, how much, and when somebody comes for it', async () => {
       const before = await lane.lane();

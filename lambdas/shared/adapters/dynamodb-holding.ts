@@ -5,7 +5,7 @@ import { holdingValue } from './dynamodb-lane-item.ts';
 import type { Change, Moved, MoveLane } from './dynamodb-lane-write.ts';
 import { Expressions } from './expressions.ts';
 
-type Holding = Pick<Lanes, 'hold' | 'moveWakeUp' | 'beginDrain' | 'endDrain' | 'movePace'>;
+type Holding = Pick<Lanes, 'pauseUntil' | 'hold' | 'moveWakeUp' | 'beginDrain' | 'endDrain' | 'movePace'>;
 
 /** What a lane says of deliveries that are held: each method is one conditional write. */
 export function createHolding(move: MoveLane): Holding {
@@ -20,10 +20,14 @@ export function createHolding(move: MoveLane): Holding {
       `${x.name('heldAt')} = ${x.value(nowEpochMs)}`,
       `${wakeAt} = if_not_exists(${wakeAt}, ${x.value(wakeAtEpochMs)})`,
     ];
-    const clauses = [`attribute_exists(${cfg})`, `${cfg} <> ${x.value(removedCfg)}`];
-    const answer = await move(endpointId, x, { sets, removes: [], clauses }, 'before');
+    const answer = await move(endpointId, x, { sets, removes: [], clauses: isThere(x, cfg) }, 'before');
     if (answer.kind === 'unsure') return answer;
     return answer.kind === 'moved' && answer.lane !== undefined ? { kind: 'noted', before: answer.lane } : { kind: 'noLane' };
+  };
+
+  const pauseUntil: Holding['pauseUntil'] = async (endpointId, untilEpochMs) => {
+    const x = new Expressions();
+    await move(endpointId, x, { sets: [`${x.name('pausedUntil')} = ${x.value(untilEpochMs)}`], removes: [], clauses: isThere(x, x.name('cfg')) });
   };
 
   const moveWakeUp: Holding['moveWakeUp'] = async (endpointId, fromEpochMs, toEpochMs) => {
@@ -68,7 +72,12 @@ export function createHolding(move: MoveLane): Holding {
     return plain(await move(endpointId, x, { ...set, clauses: isStill }));
   };
 
-  return { hold, moveWakeUp, beginDrain, endDrain, movePace };
+  return { pauseUntil, hold, moveWakeUp, beginDrain, endDrain, movePace };
+}
+
+/** A lane of an endpoint that there is: a note must not make a stub of one. */
+function isThere(x: Expressions, cfg: string): string[] {
+  return [`attribute_exists(${cfg})`, `${cfg} <> ${x.value(removedCfg)}`];
 }
 
 function paceIs(x: Expressions, pace: Pace | undefined): string[] {

@@ -17,6 +17,7 @@ export interface LaneItem {
   readonly claims: Record<string, [string, string]>;
   readonly failures?: number;
   readonly nextAt?: number;
+  readonly pausedUntil?: number;
   /** Of a lane that is not quick: its pace, and `slow` where that is what it is. */
   readonly pace?: string;
   readonly slow?: true;
@@ -45,6 +46,7 @@ export function toLane(item: Record<string, unknown>): Lane {
     failures: raw.failures ?? 0,
     breaker: toBreaker(raw),
     nextAtEpochMs: raw.nextAt,
+    pausedUntilEpochMs: raw.pausedUntil,
     pace: raw.pace === undefined ? undefined : { recent: raw.pace, isSlow: raw.slow === true },
     holdSeq: raw.holdSeq ?? 0,
     holding: raw.holding === undefined ? undefined : { heldAtEpochMs: raw.heldAt ?? 0, wakeAtEpochMs: raw.wakeAt ?? 0, count: Math.max(0, raw.held ?? 0) },

@@ -18,6 +18,8 @@ export interface Lane {
   readonly breaker: Breaker | undefined;
   /** Of an endpoint with a rate: when the next request would be due if all came evenly. */
   readonly nextAtEpochMs: number | undefined;
+  /** The endpoint asked for less (429): nothing is sent before. Undefined where it never did. */
+  readonly pausedUntilEpochMs: number | undefined;
   /** Undefined while all answers are quick. */
   readonly pace: Pace | undefined;
   /** Rises with every hold and never falls: a drain that saw no more than an older one must not say that nothing is held. */

@@ -1,4 +1,4 @@
-import { lease, rate as limits } from '../limits/numbers.ts';
+import { lease, rate as limits, throttle } from '../limits/numbers.ts';
 
 /** What is left of an endpoint's rate, and when the next request would be due if all came evenly (GCRA). */
 export interface Spent {
@@ -33,4 +33,10 @@ export function roomFromEpochMs(nextAtEpochMs: number | undefined, perSecond: nu
   if (spend(nextAtEpochMs, 1, perSecond, nowEpochMs).requests > 0) return nowEpochMs;
   const intervalMs = 1_000 / perSecond;
   return Math.max(nowEpochMs, Math.ceil((nextAtEpochMs ?? nowEpochMs) + intervalMs - Math.max(1_000, intervalMs)));
+}
+
+/** Until when nothing is sent to an endpoint that asked for less; the past, where it is over or was set by a clock that is wrong. */
+export function pausedFor(pausedUntilEpochMs: number | undefined, nowEpochMs: number): number {
+  const isBelieved = pausedUntilEpochMs !== undefined && pausedUntilEpochMs <= nowEpochMs + throttle.maxMs + lease.skewMs;
+  return isBelieved ? pausedUntilEpochMs : 0;
 }

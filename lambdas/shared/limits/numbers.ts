@@ -217,6 +217,14 @@ export const breaker = {
   swaps: 32,
 } as const;
 
+/** An endpoint that answers 429 asks for less. */
+export const throttle = {
+  /** Nothing is sent to it for so long, over the whole fleet. */
+  pauseMs: 5_000,
+  /** A pause that lies further off is not believed. */
+  maxMs: 900_000,
+} as const;
+
 /** What makes an endpoint a slow one, which the drain serves alone; and what ends that. */
 export const pace = {
   /** Attempts that are remembered. */

@@ -24,6 +24,8 @@ export interface Lanes {
   moveRate(endpointId: string, fromEpochMs: number | undefined, toEpochMs: number): Promise<MoveAnswer>;
   /** Writes the pace, if it is still exactly `from`. */
   movePace(endpointId: string, from: Pace | undefined, to: Pace | undefined): Promise<MoveAnswer>;
+  /** Notes that nothing is to be sent before a time. The last to say so is believed; best effort. */
+  pauseUntil(endpointId: string, untilEpochMs: number): Promise<void>;
   /** Notes that `count` more deliveries are held, after their records say so; the wake-up stays as it is where there is one. */
   hold(endpointId: string, note: { count: number; nowEpochMs: number; wakeAtEpochMs: number }): Promise<HoldAnswer>;
   /** Notes another wake-up, if that is still exactly `from`. */
@@ -87,7 +89,7 @@ export type AdmitAnswer =
   | { kind: 'throttled' };
 
 /** What a sender must know of a lane beside its own lease: the slots that are left, health, rate, and whether anything is held. */
-export type LaneState = Pick<Lane, 'avail' | 'breaker' | 'nextAtEpochMs' | 'pace' | 'holding'>;
+export type LaneState = Pick<Lane, 'avail' | 'breaker' | 'nextAtEpochMs' | 'pausedUntilEpochMs' | 'pace' | 'holding'>;
 
 export interface GiveBack {
   readonly endpointId: string;
