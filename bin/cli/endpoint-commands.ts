@@ -4,6 +4,7 @@ import type { Command } from 'commander';
 import { endpointIdOf } from '../../lambdas/shared/adapters/dynamodb-endpoints.ts';
 import { createDynamoDbLanes } from '../../lambdas/shared/adapters/dynamodb-lanes.ts';
 import { createDynamoDbRegistry, type Registry } from '../../lambdas/shared/adapters/dynamodb-registry.ts';
+import type { Lane } from '../../lambdas/shared/core/lane.ts';
 import { pausesAfter } from '../../lambdas/shared/core/age.ts';
 import { forgotten } from '../../lambdas/shared/core/breaker.ts';
 import { ulid } from '../../lambdas/shared/core/version.ts';
@@ -107,9 +108,9 @@ async function put(target: Target, out: Output, id: string, options: PutOptions)
 }
 
 /** What is held may have waited for just this change. Never rejects: the endpoint is written. */
-async function wakeHeld(target: Target, id: string): Promise<'woken' | 'nothing' | 'unknown'> {
+async function wakeHeld(target: Target, id: string, seen?: Lane): Promise<'woken' | 'nothing' | 'unknown'> {
   try {
-    const lane = (await registryOf(target).get(id))?.lane;
+    const lane = seen ?? (await registryOf(target).get(id))?.lane;
     if (lane?.holding === undefined) return 'nothing';
     await wakeNow(target, id, lane);
     return 'woken';
@@ -210,11 +211,14 @@ function changedFields(before: Readonly<Record<string, unknown>>, after: Readonl
 
 async function remove(target: Target, out: Output, id: string, yes: boolean): Promise<void> {
   const registry = registryOf(target);
-  if ((await registry.get(checkedId(id))) === undefined) throw noSuchEndpoint(id);
+  const found = await registry.get(checkedId(id));
+  if (found === undefined) throw noSuchEndpoint(id);
   out.note(`Target: ${target.name}`);
-  await out.confirm(`Remove endpoint ${id}? Events still queued for it will be dead-lettered.`, yes);
+  await out.confirm(`Remove endpoint ${id}? Events still queued or held for it will be dead-lettered.`, yes);
   const answer = await registry.remove(id);
   if (answer === 'changed') throw failure(`Endpoint ${id} was changed by somebody else meanwhile; nothing was removed. Repeat the command.`);
+  // What is held for it is dead-lettered when the drain comes, which may have been hours away.
+  await wakeHeld(target, id, found.lane);
   out.result({ endpointId: id, removed: answer === 'removed' }, `Removed endpoint ${id}.`);
 }
 

@@ -31,7 +31,7 @@ describe('a wake-up that is due soon', () => {
   ])('is a message of the drain queue with a delay: %s', async (_when, inMs, DelaySeconds) => {
     await order(inMs);
     expect(sqs.commandCalls(SendMessageCommand).map(({ args: [{ input }] }) => input)).toEqual([
-      { QueueUrl: target.drainQueueUrl, MessageBody: '{"endpointId":"acme"}', DelaySeconds, MessageGroupId: 'acme' },
+      { QueueUrl: target.drainQueueUrl, MessageBody: '{"endpointId":"acme"}', DelaySeconds },
     ]);
     expect(calls()).toEqual([]);
   });

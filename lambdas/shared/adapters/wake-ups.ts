@@ -51,7 +51,7 @@ async function isDone(send: () => Promise<unknown>, refusal: new (...args: never
 /** Wakes the drain for one endpoint. Rejects if it is not known to be sent. */
 export async function sendWakeUp(sqs: SQSClient, drainQueueUrl: string, endpointId: string, delayS = 0): Promise<void> {
   await sqs.send(
-    new SendMessageCommand({ QueueUrl: drainQueueUrl, MessageBody: wakeUpBody(endpointId), DelaySeconds: delayS, MessageGroupId: endpointId }),
+    new SendMessageCommand({ QueueUrl: drainQueueUrl, MessageBody: wakeUpBody(endpointId), DelaySeconds: delayS }),
   );
 }
 
