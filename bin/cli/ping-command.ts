@@ -12,7 +12,7 @@ import { recordKeyOf } from '../../lambdas/shared/core/keys.ts';
 import { parseMessage } from '../../lambdas/shared/core/parse.ts';
 import { blankRecord, type DeliveryRecord } from '../../lambdas/shared/core/record.ts';
 import { ulid } from '../../lambdas/shared/core/version.ts';
-import { pingEventType } from '../../lambdas/shared/limits/names.ts';
+import { pingDueEpochMs, pingEventType } from '../../lambdas/shared/limits/names.ts';
 import { breaker as limits, message as messageLimits } from '../../lambdas/shared/limits/numbers.ts';
 import { checkedId, noSuchEndpoint, registryOf, type Run } from './endpoint-commands.ts';
 import { CommandError, exit, failure, time, usageError, type Output } from './output.ts';
@@ -24,7 +24,7 @@ export function addPingCommand(endpoint: Command, run: Run): void {
     .command('ping <id>')
     .description(`send a signed test event (type ${pingEventType}) ahead of all that waits, and show the answer; one that is answered closes an open breaker`)
     .option('--timeout <seconds>', 'give up waiting after this long', '60')
-    .addHelpText('after', '\nIt goes the way of every delivery, by the drain function, with the endpoint\'s own headers, signatures and budgets, and is not repeated.')
+    .addHelpText('after', '\nIt goes the way of every delivery, by the drain function, with the endpoint\'s own headers, signatures and budgets, and its first answer is its last.')
     .action((id: string, options: { timeout: string }) => run((target, out) => ping(target, out, id, options.timeout)));
 }
 
@@ -47,7 +47,8 @@ async function ping(target: Target, out: Output, id: string, timeout: string): P
   const state = breaker?.state ?? 'closed';
   const shown = { endpointId: id, eventId: record.eventId, delivered: record.state === 'delivered', outcome: said?.detail, durationMs: said?.durationMs, breaker: state };
   const until = breaker?.state === 'open' ? `, until ${time(breaker.untilEpochMs)}` : '';
-  out.result(shown, `${id} answered the ping: ${said?.detail ?? 'nothing'} after ${said?.durationMs ?? 0} ms. Its breaker is ${state}${until}.`);
+  const how = said?.outcome === 'answered' ? `${id} answered the ping: ${said.detail}` : `The ping to ${id} ended without an answer: ${said?.detail ?? 'no attempt was made'},`;
+  out.result(shown, `${how} after ${said?.durationMs ?? 0} ms. Its breaker is ${state}${until}.`);
   if (record.state !== 'delivered') throw new CommandError(exit.failed, `The ping was not accepted: ${said?.detail ?? 'no attempt was made'}.`);
 }
 
@@ -63,8 +64,10 @@ async function holdPing(target: Target, endpointId: string): Promise<string> {
   const tables = { endpoints: target.endpointsTable, deliveries: target.deliveriesTable };
   const blank = blankRecord({ endpointId, recordKey, eventId, eventType: pingEventType, payloadHash }, nowEpochMs);
   if ((await createDynamoDbPayloads(target.db, target.payloadsTable).put({ recordKey, payloadHash }, body, nowEpochMs)) !== 'written') throw busy();
-  if ((await createDynamoDbRecords(target.db, tables).hold(undefined, held({ ...blank, dueEpochMs: 0 }, 0))) !== 'written') throw busy();
-  if ((await createDynamoDbLanes(target.db, tables).hold(endpointId, { count: 1, nowEpochMs, wakeAtEpochMs: nowEpochMs })).kind !== 'noted') throw busy();
+  if ((await createDynamoDbRecords(target.db, tables).hold(undefined, held({ ...blank, dueEpochMs: pingDueEpochMs }, 0))) !== 'written') throw busy();
+  if ((await createDynamoDbLanes(target.db, tables).hold(endpointId, { count: 1, nowEpochMs, wakeAtEpochMs: nowEpochMs })).kind !== 'noted') {
+    throw failure('The ping may still be sent within the hour, or not: DynamoDB did not answer. Repeat the command.');
+  }
   return recordKey;
 }
 

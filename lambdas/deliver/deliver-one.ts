@@ -2,7 +2,7 @@ import { sampleOf, type Sample } from '../shared/core/breaker.ts';
 import { afterAttempt, afterPing, dead, reasonToGiveUp, renewed, type CountedOutcome } from '../shared/core/decide.ts';
 import type { Timing } from '../shared/core/outcome.ts';
 import { assertTransition, type DeliveryRecord, type WaitingRecord } from '../shared/core/record.ts';
-import { pingEventType } from '../shared/limits/names.ts';
+import { pingDueEpochMs, pingEventType } from '../shared/limits/names.ts';
 import type { Endpoint } from '../shared/ports/index.ts';
 import { attempt } from './attempt.ts';
 import { buryConflict, finishBurial } from './bury.ts';
@@ -19,7 +19,7 @@ export interface Settled {
   /** The record as this delivery left it, where it is known. */
   readonly record?: DeliveryRecord;
   readonly verdict?: 'success' | 'failure';
-  /** True where the endpoint's rate had no room for it: what becomes of its message is decided with that of the others. */
+  /** True where the endpoint's rate had no room for it, or there was no socket: what becomes of its message is decided with that of the others. */
   readonly isUntried?: boolean;
 }
 
@@ -115,12 +115,14 @@ async function send(deps: DeliverDeps, claimed: Claimed, waiting: WaitingRecord)
   const outcome = await attempt(deps, { endpoint, copy, record: waiting, invocation });
   if (outcome.kind === 'notStarted') {
     deps.telemetry.event('not-started', { endpointId: copy.message.endpointId, why: outcome.why });
+    // The drain looks for a socket again, in order.
+    if (deps.serves === 'held' && outcome.why === 'no-socket') return { exit: { kind: 'retain' }, release: true, isUntried: true };
     return { exit: await putBack(deps, copy.received), release: true };
   }
   claimed.hear(sampleOf(outcome));
   const verdict = { nowEpochMs: deps.clock.nowEpochMs(), random: deps.random.number(), leaseId };
   const attempted = afterAttempt(withResend(waiting, copy), outcome, endpoint.config, verdict);
-  const settledAs = isPing(deps, copy) ? afterPing(attempted) : attempted;
+  const settledAs = isPing(deps, copy, waiting) ? afterPing(attempted) : attempted;
   deps.telemetry.attempt({
     endpointId: copy.message.endpointId,
     eventId: copy.message.eventId,
@@ -159,9 +161,9 @@ async function settle(deps: DeliverDeps, claimed: Claimed, to: DeliveryRecord, n
   }
 }
 
-/** An operator's test event, which only the hold brings. */
-function isPing({ serves }: DeliverDeps, { message }: Copy): boolean {
-  return serves === 'held' && message.eventType === pingEventType;
+/** An operator's test event, which only the hold brings, due before all others; a producer's event of that type is one like any other. */
+function isPing({ serves }: DeliverDeps, { message }: Copy, { dueEpochMs }: WaitingRecord): boolean {
+  return serves === 'held' && message.eventType === pingEventType && dueEpochMs === pingDueEpochMs;
 }
 
 function withResend(record: WaitingRecord, copy: Copy): WaitingRecord {

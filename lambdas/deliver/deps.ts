@@ -50,7 +50,8 @@ export function createSender(service: string, serves: CopyHome, environment: Nod
   const telemetry = createPowertoolsTelemetry(service);
   const calls = awsCallLimits(limits);
   const [db, sqs] = [createDynamoDb(calls), createSqs(calls)];
-  const http = createUndiciHttp({ egress, nowEpochMs: clock.nowEpochMs, onStaleSocket: (host) => telemetry.event('stale-socket', { host }) });
+  const ceilings = serves === 'held' ? { ...numbers.sockets, perHost: numbers.drain.socketsPerHost } : numbers.sockets;
+  const http = createUndiciHttp({ egress, ceilings, nowEpochMs: clock.nowEpochMs, onStaleSocket: (host) => telemetry.event('stale-socket', { host }) });
   const queues = createSqsQueues(sqs, urls, telemetry);
   telemetry.started({ tables, urls, wakeUps, limits, budgets: numbers.budgets, http: http.settings, awsCalls: { ...numbers.awsCalls, ...calls } });
   const deps: RunningDeps = {

@@ -1,6 +1,6 @@
 import { triedFromEpochMs } from '../shared/core/breaker.ts';
 import { claimEndsEpochMs, isExpired } from '../shared/core/lane.ts';
-import { held } from '../shared/core/decide.ts';
+import { held, renewed } from '../shared/core/decide.ts';
 import { assertTransition, type DeliveryRecord, type WaitingRecord } from '../shared/core/record.ts';
 import type { EndpointConfig } from '../shared/limits/endpoint-schema.ts';
 import { hold as limits, putBack as putBackLimits } from '../shared/limits/numbers.ts';
@@ -84,10 +84,14 @@ async function store(deps: DeliverDeps, copy: Copy, record: DeliveryRecord | und
     case 'buryAgain':
       return { exit: await finishBurial(deps, copy.received, record) };
     case 'renew':
-    case 'takeUp':
+      return holdRenewed(deps, copy, record as DeliveryRecord, why);
+    case 'takeUp': {
+      const stored = await hold(deps, copy, undefined, nowEpochMs);
+      if (stored.exit === 'held') await deps.records.retire(decision.buried);
+      return stored;
+    }
     case 'unread':
-      // The next generation is begun under a claim, which nobody has here.
-      return { exit: await putBackUntried(deps, copy.received, why, invocation) };
+      return { exit: await putBack(deps, copy.received) };
   }
 }
 
@@ -98,6 +102,18 @@ async function hold(deps: DeliverDeps, copy: Copy, record: WaitingRecord | undef
   assertTransition(record, to);
   if ((await deps.records.hold(record, to)) !== 'written') return { exit: await putBack(deps, received) };
   return { exit: 'held', isNew: true };
+}
+
+/** A redrive or a resend: its next generation begins held, if nobody has the claim and the endpoint is still as it was read. */
+async function holdRenewed(deps: DeliverDeps, copy: Copy, record: DeliveryRecord, { endpoint }: Why): Promise<Stored> {
+  const { recordKey, message: { payloadHash, resend, endpointId }, claimKey, received } = copy;
+  const nowEpochMs = deps.clock.nowEpochMs();
+  if ((await deps.payloads.put({ recordKey, payloadHash }, received.body, nowEpochMs)) !== 'written') return { exit: await putBack(deps, received) };
+  const to = held({ ...renewed(record, nowEpochMs, resend), lastLease: { leaseId: deps.random.leaseId(), kind: 'settled' } }, resend);
+  assertTransition(record, to);
+  const guard = { endpointId, claimKey, lane: { kind: 'atVersion' as const, cfg: endpoint?.version ?? '' } };
+  const { answer } = await deps.records.writeUnclaimed(record, to, guard);
+  return answer === 'written' ? { exit: 'held', isNew: true } : { exit: await putBack(deps, received) };
 }
 
 /** Where a delivery waits for its next attempt: hidden in the queue; held where too much is hidden there already, or where it was. */

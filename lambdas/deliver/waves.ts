@@ -26,7 +26,7 @@ interface Wave extends Held {
   /** True where no attempt was made: as a canary it has said nothing, and the next delivery may be. */
   readonly isSilent: boolean;
   readonly settled: ReadonlyMap<Copy, Settled>;
-  /** Those that the rate had no room for. */
+  /** Those that the rate had no room for, or there was no socket for. */
   readonly untried: readonly Copy[];
 }
 
@@ -39,7 +39,7 @@ export type Stop =
   /** Only the drain serves it. */
   | { readonly kind: 'slow' }
   | { readonly kind: 'rate'; readonly untilEpochMs: number }
-  /** No slot was left for them, or no time. */
+  /** No slot or no socket was left for them, or no time. */
   | { readonly kind: 'full' }
   /** What the lane is like is not known. */
   | { readonly kind: 'unknown' };
@@ -52,6 +52,8 @@ export interface Waves {
   readonly left: readonly Copy[];
   readonly stop: Stop;
   readonly holding: Holding | undefined;
+  /** True where claims may be left that only their expiry frees: a lease was not given back, or a fate is not known. */
+  readonly leavesClaims: boolean;
   /** The lane as it refused last; undefined where it never did. */
   readonly seen: Lane | undefined;
 }
@@ -82,18 +84,28 @@ export async function sendWaves(deps: DeliverDeps, endpointId: string, copies: r
   let stop: Stop = { kind: 'done' };
   let holding: Holding | undefined;
   let seen: Lane | undefined;
+  let leavesClaims = false;
   let { nextAtEpochMs } = pacing;
   const close = async (answer?: GiveBackAnswer) => {
     if (wave === undefined) return;
     const closing = wave;
     wave = undefined;
-    pacing.settled(await closed(deps, closing, answer ?? (await deps.lanes.giveBack(closing.give)), invocation));
+    const given = answer ?? (await deps.lanes.giveBack(closing.give));
+    leavesClaims ||= given !== 'done' || closing.give.keep.length > 0;
+    pacing.settled(await closed(deps, closing, given, invocation));
   };
 
   for (;;) {
-    if (left.length < (endpoint?.config?.maxInFlight ?? 1)) left = [...left, ...(await pacing.more())];
+    const more = await moreOf(deps, endpointId, left, endpoint, pacing);
+    if (more === 'unread') {
+      stop = { kind: 'unknown' };
+      break;
+    }
+    left = [...left, ...more];
     stop = { kind: 'done' };
     if (left.length === 0) break;
+    // As it is now: it may have been paused since the wave before.
+    endpoint = await deps.endpoints.get(endpointId);
     if (isPaused(endpoint)) {
       stop = { kind: 'paused' };
       break;
@@ -134,7 +146,18 @@ export async function sendWaves(deps: DeliverDeps, endpointId: string, copies: r
     }
   }
   await close();
-  return { endpoint, exits, left, stop, holding, seen };
+  return { endpoint, exits, left, stop, holding, leavesClaims, seen };
+}
+
+/** What comes next, where too few for a lane are left. A read that fails must not keep the slots of the wave before. */
+async function moreOf(deps: DeliverDeps, endpointId: string, left: readonly Copy[], endpoint: StoredEndpoint | undefined, pacing: Pacing): Promise<readonly Copy[] | 'unread'> {
+  if (left.length >= (endpoint?.config?.maxInFlight ?? 1)) return [];
+  try {
+    return await pacing.more();
+  } catch (error) {
+    deps.telemetry.fault('held-unread', error, { endpointId });
+    return 'unread';
+  }
 }
 
 /** Requests that an endpoint's rate has room for now, or from when on it has room for one. */
@@ -154,7 +177,9 @@ function stopAfter(deps: DeliverDeps, { seen, isUnknown }: Extract<Admitted, { k
   }
   if (wave.breaker?.state === 'open' && !wave.isSilent) return { kind: 'open', open: wave.breaker };
   if (isLive && wave.isSlow) return { kind: 'slow' };
-  return wave.atRateUntilEpochMs === undefined ? { kind: 'done' } : { kind: 'rate', untilEpochMs: wave.atRateUntilEpochMs };
+  if (wave.atRateUntilEpochMs !== undefined) return { kind: 'rate', untilEpochMs: wave.atRateUntilEpochMs };
+  // There was no socket for them.
+  return wave.untried.length > 0 ? { kind: 'full' } : { kind: 'done' };
 }
 
 /** Copies that another worker's live claim covers are put back beyond it. */

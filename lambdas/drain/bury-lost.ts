@@ -1,6 +1,6 @@
 import { dead } from '../shared/core/decide.ts';
 import { claimKeyOf } from '../shared/core/keys.ts';
-import { assertTransition, type WaitingRecord } from '../shared/core/record.ts';
+import { assertTransition, type DeadRecord, type WaitingRecord } from '../shared/core/record.ts';
 import type { DrainDeps } from './types.ts';
 
 /**
@@ -10,13 +10,19 @@ import type { DrainDeps } from './types.ts';
 export async function buryLost(deps: DrainDeps, record: WaitingRecord, body: string | undefined): Promise<void> {
   const { endpointId, eventId } = record;
   const written = { ...record, lastEpochMs: deps.clock.nowEpochMs(), lastLease: { leaseId: deps.random.leaseId(), kind: 'settled' as const } };
-  const to = body === undefined ? dead(written, 'payload-missing', 'held, but its payload is not there') : dead(written, 'malformed', 'held, but its body cannot be read by this version');
+  // Without a body there is nothing to bury: it ends at once.
+  const to: DeadRecord = body === undefined
+    ? { ...dead(written, 'payload-missing', 'held, but its payload is not there'), phase: 'buried' }
+    : dead(written, 'malformed', 'held, but its body cannot be read by this version');
   assertTransition(record, to);
   const endpoint = await deps.endpoints.refresh(endpointId);
   const lane = endpoint === undefined ? { kind: 'absent' as const } : { kind: 'atVersion' as const, cfg: endpoint.version };
   const { answer } = await deps.records.writeUnclaimed(record, to, { endpointId, claimKey: claimKeyOf(eventId ?? ''), lane });
   if (answer !== 'written') return;
-  if (body !== undefined) await deps.queues.bury(body, to);
-  await deps.records.markBuried(to);
+  if (body !== undefined) {
+    // A failure leaves it burying, with its payload: the next run finishes it.
+    await deps.queues.bury(body, to);
+    await deps.records.markBuried(to);
+  }
   deps.telemetry.fault('held-lost', new Error(to.detail), { endpointId, eventId });
 }

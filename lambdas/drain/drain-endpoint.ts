@@ -1,10 +1,11 @@
 import type { Invocation } from '../deliver/types.ts';
 import { sendWaves, type Waves } from '../deliver/waves.ts';
 import { triedFromEpochMs } from '../shared/core/breaker.ts';
-import { drain as limits, hold as holdLimits } from '../shared/limits/numbers.ts';
+import type { Lane } from '../shared/core/lane.ts';
+import { drain as limits, hold as holdLimits, lease } from '../shared/limits/numbers.ts';
 import { buryAged } from './bury-aged.ts';
 import { clearDeadRuns } from './clear-dead-runs.ts';
-import { endRun, type Next } from './end-run.ts';
+import { endRun, type Next, type Run } from './end-run.ts';
 import { finishBurials } from './finish-burials.ts';
 import { createHeldCopies } from './held-copies.ts';
 import { createTurn, type Turn } from './turn.ts';
@@ -16,25 +17,53 @@ import type { DrainDeps } from './types.ts';
  */
 export async function drainEndpoint(deps: DrainDeps, endpointId: string, invocation: Invocation): Promise<void> {
   const leaseId = deps.random.leaseId();
-  const begun = await deps.lanes.beginDrain(endpointId, { leaseId, expiresEpochMs: invocation.leaseExpiresEpochMs }, deps.clock.nowEpochMs());
-  // Nothing is held, or another run is at it and looks again before it ends. Unsure: if it was begun, its expiry is the next wake-up.
-  if (begun.kind !== 'begun' || begun.lane === undefined) return;
-  const { holdSeq, holding, slots, nextAtEpochMs } = begun.lane;
-  await clearDeadRuns(deps, endpointId, begun.lane);
-  const isBuried = await finishBurials(deps, endpointId);
-  const held = createHeldCopies(deps, endpointId, limits.pageLanes * Math.max(1, slots));
-  const turn = createTurn(deps, held, nextAtEpochMs, invocation);
-  const waves = await sendWaves(deps, endpointId, [], turn, invocation);
-  const aged = await buryAged(deps, waves, held, invocation);
-  await turn.ended();
-  const taken = turn.taken() + aged;
-  deps.telemetry.event('drained', { endpointId, attempts: turn.attempts(), taken, stop: waves.stop.kind });
-  const next = await nextOf(deps, endpointId, waves, turn, isBuried);
-  await endRun(deps, { endpointId, leaseId, seq: holdSeq, heldAtEpochMs: holding?.heldAtEpochMs ?? 0, taken }, next);
+  const nowEpochMs = deps.clock.nowEpochMs();
+  const begun = await deps.lanes.beginDrain(endpointId, { leaseId, expiresEpochMs: invocation.leaseExpiresEpochMs }, nowEpochMs);
+  // Nothing is held, or another run is at it. Unsure: if it was begun, its expiry is the next wake-up.
+  if (begun.kind !== 'begun') return;
+  const run: Run = {
+    endpointId, leaseId, expiresEpochMs: invocation.leaseExpiresEpochMs, seq: begun.lane.holdSeq, heldAtEpochMs: begun.lane.holding?.heldAtEpochMs ?? 0,
+  };
+  if (begun.wakeAtEpochMs > nowEpochMs + lease.skewMs) {
+    // One wake-up too many: the one that is ordered for then is left to come.
+    await endRun(deps, run, 0, { kind: 'ordered', forEpochMs: begun.wakeAtEpochMs });
+    return;
+  }
+  let served: Served = { taken: 0, next: { kind: 'blocked', untilEpochMs: nowEpochMs + limits.busyMs } };
+  try {
+    served = await serve(deps, endpointId, begun.lane, invocation);
+  } catch (error) {
+    // An index or a table that cannot be read: what was sent has its verdicts, and the rest has its turn soon.
+    deps.telemetry.fault('drain-failed', error, { endpointId });
+  }
+  await endRun(deps, run, served.taken, served.next);
 }
 
-/** When to come again, by what stopped the run. `isBuried`: no burial of a dead run is left. */
-async function nextOf(deps: DrainDeps, endpointId: string, { stop, endpoint }: Waves, turn: Turn, isBuried: boolean): Promise<Next> {
+interface Served {
+  readonly taken: number;
+  readonly next: Next;
+}
+
+async function serve(deps: DrainDeps, endpointId: string, lane: Lane, invocation: Invocation): Promise<Served> {
+  await clearDeadRuns(deps, endpointId, lane);
+  const isBuried = await finishBurials(deps, endpointId);
+  const turn = createTurn(deps, lane.nextAtEpochMs, invocation);
+  const held = createHeldCopies(deps, endpointId, { pageSize: limits.pageLanes * Math.max(1, lane.slots), isOver: turn.isOver });
+  const waves = await sendWaves(deps, endpointId, [], turn.pacing(held), invocation);
+  const aged = await buryAged(deps, waves, held, invocation);
+  await turn.ended();
+  const taken = turn.taken() + aged.buried;
+  deps.telemetry.event('drained', { endpointId, attempts: turn.attempts(), taken, stop: waves.stop.kind });
+  const next = await nextOf(deps, endpointId, waves, turn);
+  // What is left half done is this run's own: nobody else would come for it.
+  const isUnfinished = !isBuried || !aged.isFinished || turn.hasOpenBurial() || [...waves.exits.values()].some(({ kind }) => kind === 'retain');
+  if (next.kind !== 'empty' || !(isUnfinished || waves.leavesClaims)) return { taken, next };
+  const untilEpochMs = waves.leavesClaims ? invocation.leaseExpiresEpochMs : deps.clock.nowEpochMs() + limits.busyMs;
+  return { taken, next: { kind: 'blocked', untilEpochMs } };
+}
+
+/** When to come again, by what stopped the run. */
+async function nextOf(deps: DrainDeps, endpointId: string, { stop, endpoint }: Waves, turn: Turn): Promise<Next> {
   const nowEpochMs = deps.clock.nowEpochMs();
   // A run that got nowhere would get nowhere again.
   const soonEpochMs = turn.attempts() + turn.taken() > 0 ? nowEpochMs : nowEpochMs + limits.busyMs;
@@ -54,8 +83,7 @@ async function nextOf(deps: DrainDeps, endpointId: string, { stop, endpoint }: W
       return { kind: 'blocked', untilEpochMs: soonEpochMs };
     case 'done': {
       const dueEpochMs = await earliestDue(deps, endpointId, turn);
-      if (dueEpochMs === undefined) return isBuried ? { kind: 'empty' } : { kind: 'blocked', untilEpochMs: nowEpochMs + limits.busyMs };
-      return { kind: 'due', fromEpochMs: Math.max(dueEpochMs, soonEpochMs) };
+      return dueEpochMs === undefined ? { kind: 'empty' } : { kind: 'due', fromEpochMs: Math.max(dueEpochMs, soonEpochMs) };
     }
   }
 }
@@ -63,7 +91,8 @@ async function nextOf(deps: DrainDeps, endpointId: string, { stop, endpoint }: W
 /** When the first of what is held is due, as far as the index knows; what this run has settled it may still show as it was before. */
 async function earliestDue(deps: DrainDeps, endpointId: string, turn: Turn): Promise<number | undefined> {
   let from: unknown;
-  let known: number | undefined;
+  // What this run has put off itself, the index may not show at all yet.
+  let known = turn.earliestDue();
   for (let pages = 0; pages < limits.lookPages; pages++) {
     const { keys, next } = await deps.held.page(endpointId, limits.lookPage, from);
     for (const { recordKey, dueEpochMs } of keys) {

@@ -8,41 +8,50 @@ export type Next =
   /** The first that is held is due then, as far as the index knows. */
   | { readonly kind: 'due'; readonly fromEpochMs: number }
   /** Until then nothing can be sent, whatever is held. */
-  | { readonly kind: 'blocked'; readonly untilEpochMs: number };
+  | { readonly kind: 'blocked'; readonly untilEpochMs: number }
+  /** The run should not have begun: what is ordered already comes then. */
+  | { readonly kind: 'ordered'; readonly forEpochMs: number };
 
 export interface Run {
   readonly endpointId: string;
   readonly leaseId: string;
+  readonly expiresEpochMs: number;
   /** The newest hold that it knew of when it began to look, and when that was. */
   readonly seq: number;
   readonly heldAtEpochMs: number;
-  readonly taken: number;
 }
 
 /**
  * Ends a run: nothing is held any more, or it orders its next wake-up. Something that was held meanwhile may not be in the index
- * yet, so such a hold makes it come again a little later.
+ * yet, so such a hold makes it come again a little later; and whoever asked for it meanwhile has it come again at once.
+ * @param taken deliveries that are held no more
  */
-export async function endRun(deps: DrainDeps, run: Run, next: Next): Promise<void> {
-  const { endpointId, leaseId, taken } = run;
+export async function endRun(deps: DrainDeps, run: Run, taken: number, wanted: Next): Promise<void> {
+  const { endpointId, leaseId } = run;
   let { seq, heldAtEpochMs } = run;
+  let next = wanted;
   for (let tries = 0; tries < limits.endTries; tries++) {
     const nowEpochMs = deps.clock.nowEpochMs();
     const wakeAtEpochMs = wakeAtOf(next, heldAtEpochMs + holdLimits.indexLagMs, nowEpochMs);
     const answer = await deps.lanes.endDrain(endpointId, { leaseId, seq, taken, wakeAtEpochMs });
     if (answer.kind === 'moved') {
       if (wakeAtEpochMs === undefined) deps.telemetry.event('hold-ended', { endpointId });
-      else await order(deps, endpointId, wakeAtEpochMs, nowEpochMs);
+      else if (next.kind !== 'ordered') await order(deps, endpointId, wakeAtEpochMs, nowEpochMs);
       return;
     }
     // Not known, or another run has begun: the lease's expiry is the wake-up.
     if (answer.kind === 'unsure' || answer.lane?.drain?.leaseId !== leaseId) return;
-    seq = answer.lane.holdSeq;
-    heldAtEpochMs = answer.lane.holding?.heldAtEpochMs ?? nowEpochMs;
+    const { holdSeq, holding } = answer.lane;
+    seq = holdSeq;
+    // By the later clock: whoever held it may be behind.
+    heldAtEpochMs = Math.max(holding?.heldAtEpochMs ?? 0, nowEpochMs);
+    const isAskedFor = holding !== undefined && holding.wakeAtEpochMs < run.expiresEpochMs;
+    if (isAskedFor) next = { kind: 'blocked', untilEpochMs: nowEpochMs };
   }
 }
 
 function wakeAtOf(next: Next, inIndexEpochMs: number, nowEpochMs: number): number | undefined {
+  if (next.kind === 'ordered') return next.forEpochMs;
   if (next.kind === 'blocked') return next.untilEpochMs;
   if (inIndexEpochMs <= nowEpochMs) return next.kind === 'due' ? next.fromEpochMs : undefined;
   return next.kind === 'due' ? Math.min(next.fromEpochMs, inIndexEpochMs) : inIndexEpochMs;

@@ -8,12 +8,12 @@ import type { DrainDeps } from './types.ts';
 
 /** What is held for an endpoint, the longest due first; read ahead, for the next wave must not wait for it. */
 export interface HeldCopies {
-  /** Those that are due, of about one page; none where no more are. */
+  /** Those that are due, of about one page; none where no more are, or can be read now. Rejects where the index cannot be read. */
   next(): Promise<readonly Copy[]>;
 }
 
-/** @param pageSize deliveries that are read together */
-export function createHeldCopies(deps: DrainDeps, endpointId: string, pageSize: number): HeldCopies {
+/** `pageSize`: deliveries that are read together. */
+export function createHeldCopies(deps: DrainDeps, endpointId: string, { pageSize, isOver }: { pageSize: number; isOver: () => boolean }): HeldCopies {
   /** By record key: once in a run, for the index may still show what has been dealt with. */
   const seen = new Set<string>();
   let from: unknown;
@@ -21,14 +21,16 @@ export function createHeldCopies(deps: DrainDeps, endpointId: string, pageSize: 
   let ahead: Promise<readonly Copy[]> | undefined;
 
   const load = async (): Promise<readonly Copy[]> => {
-    while (!isAtEnd) {
+    while (!isAtEnd && !isOver() && seen.size < limits.maxPerRun) {
       const page = await deps.held.page(endpointId, pageSize, from);
       const nowEpochMs = deps.clock.nowEpochMs();
       const due = page.keys.filter((key) => key.dueEpochMs <= nowEpochMs);
       from = page.next;
       isAtEnd = page.next === undefined || due.length < page.keys.length;
       const fresh = due.filter(({ recordKey }) => !seen.has(recordKey) && seen.add(recordKey));
-      const copies = await copiesOf(deps, fresh.map(({ recordKey }) => recordKey));
+      const { copies, isWhole } = await copiesOf(deps, fresh.map(({ recordKey }) => recordKey));
+      // A table that gives no more now would not for the next page either, and what follows must not overtake.
+      if (!isWhole) isAtEnd = true;
       if (copies.length > 0) return copies;
     }
     return [];
@@ -38,7 +40,7 @@ export function createHeldCopies(deps: DrainDeps, endpointId: string, pageSize: 
     async next() {
       const copies = await (ahead ?? load());
       ahead = undefined;
-      if (copies.length > 0 && seen.size < limits.maxPerRun) {
+      if (copies.length > 0) {
         ahead = load();
         // Awaited by the next call, or by nobody: a failure then is not an unhandled one.
         ahead.catch(() => undefined);
@@ -48,24 +50,21 @@ export function createHeldCopies(deps: DrainDeps, endpointId: string, pageSize: 
   };
 }
 
-/** Records, strongly read, then the payloads of those that are still held; in the order of their keys. */
-async function copiesOf(deps: DrainDeps, recordKeys: readonly string[]): Promise<Copy[]> {
-  if (recordKeys.length === 0) return [];
-  const { found } = await deps.records.read(recordKeys);
+/** Records, strongly read, then the payloads of those that are still held; in the order of their keys. `isWhole`: none was unread. */
+async function copiesOf(deps: DrainDeps, recordKeys: readonly string[]): Promise<{ copies: Copy[]; isWhole: boolean }> {
+  if (recordKeys.length === 0) return { copies: [], isWhole: true };
+  const { found, unread } = await deps.records.read(recordKeys);
   const held = recordKeys.map((key) => found.get(key)).filter((record): record is WaitingRecord => record?.state === 'waiting' && record.home === 'held');
-  if (held.length === 0) return [];
+  if (held.length === 0) return { copies: [], isWhole: unread.size === 0 };
   const payloads = await deps.payloads.read(held);
-  const lost = held.filter(({ recordKey }) => !payloads.found.has(recordKey) && !payloads.unread.has(recordKey));
-  await Promise.all(lost.map((record) => buryLost(deps, record, undefined)));
   const copies: Copy[] = [];
   for (const record of held) {
     const body = payloads.found.get(record.recordKey);
-    if (body === undefined) continue;
-    const copy = copyOf(record, body);
-    if (copy === undefined) await buryLost(deps, record, body);
-    else copies.push(copy);
+    const copy = body === undefined ? undefined : copyOf(record, body);
+    if (copy !== undefined) copies.push(copy);
+    else if (!payloads.unread.has(record.recordKey)) await buryLost(deps, record, body);
   }
-  return copies;
+  return { copies, isWhole: unread.size === 0 && payloads.unread.size === 0 };
 }
 
 function copyOf(record: WaitingRecord, body: string): Copy | undefined {

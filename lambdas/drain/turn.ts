@@ -1,69 +1,84 @@
 import type { Settled } from '../deliver/deliver-one.ts';
 import type { Copy, Invocation } from '../deliver/types.ts';
 import type { Pacing, Stop } from '../deliver/waves.ts';
-import { drain as limits } from '../shared/limits/numbers.ts';
+import { budgets, drain as limits } from '../shared/limits/numbers.ts';
+import type { PayloadName } from '../shared/ports/index.ts';
 import type { HeldCopies } from './held-copies.ts';
 import type { DrainDeps } from './types.ts';
 
 /** One endpoint's turn: its time, and what has become of its deliveries. */
-export interface Turn extends Pacing {
+export interface Turn {
+  pacing(held: HeldCopies): Pacing;
+  isOver(): boolean;
   attempts(): number;
   /** Deliveries that are held no more. */
   taken(): number;
+  /** True where a burial of this turn is begun and not finished. */
+  hasOpenBurial(): boolean;
   /** When a delivery of this turn is due again; undefined for one that was not in it. */
   dueOf(recordKey: string): number | 'taken' | undefined;
+  /** The first of these times. */
+  earliestDue(): number | undefined;
   /** Waits for what the turn has left behind it. */
   ended(): Promise<void>;
 }
 
-export function createTurn(deps: DrainDeps, held: HeldCopies, nextAtEpochMs: number | undefined, invocation: Invocation): Turn {
+export function createTurn(deps: DrainDeps, nextAtEpochMs: number | undefined, invocation: Invocation): Turn {
   const endsMs = deps.clock.monotonicMs() + limits.turnMs;
+  const neededMs = budgets.connectionMs + budgets.maxTotalMs + deps.limits.settleMarginMs;
   const dues = new Map<string, number | 'taken'>();
   const removals = new Set<Promise<void>>();
   let idleSinceMs: number | undefined;
   let attempts = 0;
   let taken = 0;
+  let hasOpenBurial = false;
   // Past that no attempt fits into what is left of the invocation.
-  const isOver = () => deps.clock.monotonicMs() >= endsMs || invocation.remainingMs() < limits.turnMs;
+  const isOver = () => deps.clock.monotonicMs() >= endsMs || invocation.remainingMs() < neededMs;
 
   return {
-    nextAtEpochMs,
+    isOver,
     attempts: () => attempts,
     taken: () => taken,
+    hasOpenBurial: () => hasOpenBurial,
     dueOf: (recordKey) => dues.get(recordKey),
+    earliestDue: () => [...dues.values()].reduce<number | undefined>((first, due) => (due === 'taken' || (first !== undefined && first <= due) ? first : due), undefined),
     ended: async () => void (await Promise.all(removals)),
-    more: () => (isOver() ? Promise.resolve([]) : held.next()),
-
-    goesOn() {
-      idleSinceMs = undefined;
-      return !isOver();
-    },
-
-    /** No slot is held meanwhile. An endpoint's rate makes room for certain, a full lane may. */
-    async wait(stop: Stop) {
-      const nowMs = deps.clock.monotonicMs();
-      idleSinceMs = stop.kind === 'rate' ? nowMs : (idleSinceMs ?? nowMs);
-      const waitMs = stop.kind === 'rate' ? Math.max(limits.pollMs, stop.untilEpochMs - deps.clock.nowEpochMs()) : limits.pollMs;
-      const mayPass = stop.kind === 'rate' || stop.kind === 'full';
-      if (!mayPass || nowMs + waitMs > endsMs || nowMs + waitMs - idleSinceMs > limits.idleMs) return false;
-      await deps.pause(waitMs);
-      return true;
-    },
-
-    settled(wave: ReadonlyMap<Copy, Settled>) {
-      for (const [{ recordKey }, { record, verdict }] of wave) {
-        if (verdict !== undefined) attempts++;
-        if (record?.state === 'waiting') dues.set(recordKey, record.dueEpochMs);
-        if (record === undefined || record.state === 'waiting') continue;
-        dues.set(recordKey, 'taken');
-        taken++;
-        // Of what has arrived nothing is kept; of what is dead the payload is, for its replay.
-        if (record.state === 'delivered' || record.reason === 'ping-failed') remove(record);
-      }
-    },
+    pacing: (held) => ({ nextAtEpochMs, more: () => (isOver() ? Promise.resolve([]) : held.next()), goesOn, wait, settled }),
   };
 
-  function remove(record: Parameters<DrainDeps['payloads']['remove']>[0]): void {
+  function goesOn(): boolean {
+    idleSinceMs = undefined;
+    return !isOver();
+  }
+
+  /** No slot is held meanwhile. An endpoint's rate makes room for certain, a full lane may. */
+  async function wait(stop: Stop): Promise<boolean> {
+    const nowMs = deps.clock.monotonicMs();
+    idleSinceMs = stop.kind === 'rate' ? nowMs : (idleSinceMs ?? nowMs);
+    const waitMs = stop.kind === 'rate' ? Math.max(limits.pollMs, stop.untilEpochMs - deps.clock.nowEpochMs()) : limits.pollMs;
+    const mayPass = stop.kind === 'rate' || stop.kind === 'full';
+    if (!mayPass || isOver() || nowMs + waitMs > endsMs || nowMs + waitMs - idleSinceMs > limits.idleMs) return false;
+    await deps.pause(waitMs);
+    return true;
+  }
+
+  function settled(wave: ReadonlyMap<Copy, Settled>): void {
+    for (const [{ recordKey }, { record, verdict, exit }] of wave) {
+      if (verdict !== undefined) {
+        attempts++;
+        idleSinceMs = undefined;
+      }
+      if (record?.state === 'waiting') dues.set(recordKey, record.dueEpochMs);
+      if (record === undefined || record.state === 'waiting') continue;
+      dues.set(recordKey, 'taken');
+      taken++;
+      if (record.state === 'dead' && exit.kind === 'retain') hasOpenBurial = true;
+      // Of what has arrived nothing is kept; of what is dead the payload is, for its replay.
+      if (record.state === 'delivered' || record.reason === 'ping-failed') remove(record);
+    }
+  }
+
+  function remove(record: PayloadName): void {
     const removal = deps.payloads.remove(record).catch((error: unknown) => deps.telemetry.fault('payload-not-removed', error));
     removals.add(removal);
     void removal.finally(() => removals.delete(removal));

@@ -28,7 +28,7 @@ function isLegal(from: DeliveryRecord | undefined, to: DeliveryRecord): boolean 
 /** Copied from the design, not from the code: what may follow what, and whether it starts a generation. */
 const designed = [
   'absent waiting same', 'absent delivered same', 'absent burying same', 'waiting waiting same', 'waiting delivered same', 'waiting burying same',
-  'absent held same', 'waiting held same', 'held held same', 'held delivered same', 'held burying same', 'held buried same',
+  'absent held same', 'waiting held same', 'held held same', 'held delivered same', 'held burying same', 'held buried same', 'buried held next', 'delivered held next',
   'burying buried same', 'delivered waiting next', 'delivered burying next', 'buried waiting next', 'buried burying next',
 ];
 

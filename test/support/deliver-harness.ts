@@ -88,8 +88,11 @@ export class Harness {
     return sendWaves(this.drainDeps(deps), copies[0]?.message.endpointId ?? '', copies, pacing, this.invocation());
   }
 
-  /** One run of the drain for an endpoint. */
+  /** One run of the drain for an endpoint, woken now as whoever wants it to come does. */
   async drain(deps: Partial<DrainDeps> = {}, endpointId = 'acme', invocation = this.invocation(drain.timeoutS * 1_000)): Promise<void> {
+    const wakeAtEpochMs = (await this.store.lane(endpointId))?.holding?.wakeAtEpochMs;
+    const isLive = ((await this.store.lane(endpointId))?.drain?.expiresEpochMs ?? 0) > this.clock.nowEpochMs();
+    if (wakeAtEpochMs !== undefined && !isLive && wakeAtEpochMs > this.clock.nowEpochMs()) await this.store.lanes.moveWakeUp(endpointId, wakeAtEpochMs, this.clock.nowEpochMs());
     await drainBatch(this.drainDeps(deps), [JSON.stringify({ endpointId })], invocation);
   }
 

@@ -177,9 +177,10 @@ export class FakeStore {
       const lane = this.#lanes.get(endpointId);
       const isBusy = lane?.drain !== undefined && lane.drain.expiresEpochMs > nowEpochMs && lane.drain.leaseId !== run.leaseId;
       if (lane?.holding === undefined || isBusy) return Promise.resolve({ kind: 'refused', lane: snapshot(lane) });
+      const wakeAtEpochMs = lane.drain?.leaseId === run.leaseId ? nowEpochMs : lane.holding.wakeAtEpochMs;
       lane.drain = { leaseId: run.leaseId, expiresEpochMs: run.expiresEpochMs };
       lane.holding = { ...lane.holding, wakeAtEpochMs: run.expiresEpochMs };
-      return Promise.resolve({ kind: 'begun', lane: snapshot(lane) });
+      return Promise.resolve({ kind: 'begun', lane: toSnapshot(lane), wakeAtEpochMs });
     },
 
     endDrain: (endpointId, { leaseId, seq, taken, wakeAtEpochMs }) => {

@@ -44,10 +44,15 @@ export function createHolding(move: MoveLane): Holding {
       removes: [],
       clauses: [`attribute_exists(${x.name('holding')})`, `(attribute_not_exists(${drain}) OR ${drain}[1] <= ${x.value(nowEpochMs)})`],
     };
-    const answer = await move(endpointId, x, change, 'after');
+    const answer = await move(endpointId, x, change, 'before');
     if (answer.kind === 'unsure') return answer;
-    // Refused by its own run: the SDK has repeated the write.
-    return { kind: answer.kind === 'moved' || answer.lane?.drain?.leaseId === leaseId ? 'begun' : 'refused', lane: answer.lane };
+    const { lane } = answer;
+    if (answer.kind === 'moved' && lane?.holding !== undefined) {
+      const after = { ...lane, drain: { leaseId, expiresEpochMs }, holding: { ...lane.holding, wakeAtEpochMs: expiresEpochMs } };
+      return { kind: 'begun', lane: after, wakeAtEpochMs: lane.holding.wakeAtEpochMs };
+    }
+    // Refused by its own run: the SDK has repeated the write, and what was there before is not known.
+    return lane?.drain?.leaseId === leaseId ? { kind: 'begun', lane, wakeAtEpochMs: nowEpochMs } : { kind: 'refused', lane };
   };
 
   const endDrain: Holding['endDrain'] = async (endpointId, { leaseId, seq, taken, wakeAtEpochMs }) => {

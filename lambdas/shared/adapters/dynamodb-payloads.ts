@@ -34,7 +34,9 @@ export function createDynamoDbPayloads(db: DynamoDBClient, table: string, pause:
       if (answer === undefined) break;
       for (const item of answer.items) {
         const { pk, body } = unmarshall(item) as { pk: string; body: Uint8Array };
-        found.set(recordKeys.get(pk) ?? '', (await inflate(body, { maxOutputLength: message.maxBytes })).toString());
+        const text = await inflated(body);
+        // One that cannot be inflated is as good as none: it must not keep the others from being read.
+        if (text !== undefined) found.set(recordKeys.get(pk) ?? '', text);
       }
       keys = answer.left;
       if (answer.items.length === 0) break;
@@ -51,6 +53,14 @@ export function createDynamoDbPayloads(db: DynamoDBClient, table: string, pause:
   };
 
   return { put, read, remove };
+}
+
+async function inflated(body: Uint8Array): Promise<string | undefined> {
+  try {
+    return (await inflate(body, { maxOutputLength: message.maxBytes })).toString();
+  } catch {
+    return undefined;
+  }
 }
 
 type Key = Record<string, AttributeValue>;

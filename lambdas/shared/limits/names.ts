@@ -38,6 +38,9 @@ export const messageAttributes = {
 /** Type of the test event of `sluice endpoint ping`: sent once, whatever becomes of it. */
 export const pingEventType = 'sluice.ping';
 
+/** When a ping is due: before everything else that is held. */
+export const pingDueEpochMs = 0;
+
 /** Headers that Sluice itself sets on a delivery, among them the Standard Webhooks ones. */
 export const headers = {
   id: 'webhook-id',
@@ -64,7 +67,7 @@ export const outputs = {
   deliverFunction: 'DeliverFunctionName',
   drainFunction: 'DrainFunctionName',
   sweepFunction: 'SweepFunctionName',
-  /** Event source mappings, which `sluice pause --all` switches off. */
+  /** Event source mappings, for who wants to switch receiving itself off. */
   deliverSource: 'DeliverEventSourceId',
   drainSource: 'DrainEventSourceId',
   /** JSON of FunctionLimits: endpoint budgets must fit into them, so registration needs them. */

@@ -74,17 +74,19 @@ export const drain = {
   maxConcurrency: 20,
   settleMarginMs: 4_000,
   admitMarginMs: 2_000,
+  /** To one host: one environment alone serves an endpoint, so it must be able to use the whole of the widest lane (lane.maxSlots). */
+  socketsPerHost: 32,
   /** After so long an endpoint goes to the tail of the drain queue, so that one backlog does not hold the others up. */
   turnMs: 30_000,
   /** Held deliveries that are read together, in lanes; the next page is read while one is sent. */
   pageLanes: 1,
-  /** Held deliveries of one run: it remembers each, and after so many it goes to the tail. */
+  /** Held deliveries of one run, about: it remembers each, and after so many it goes to the tail. */
   maxPerRun: 20_000,
   /** At its end a run looks for what is due next in so many pages of so many keys: what it has settled may still be shown. */
   lookPages: 20,
   lookPage: 100,
   /** What is held while a run ends makes it look at the lane again; after so many times its lease's expiry is the wake-up. */
-  endTries: 10,
+  endTries: 30,
   /** A run that finds no room, or is too early by a little, looks again this much later, and at most so long within its turn. */
   pollMs: 100,
   idleMs: 1_000,
@@ -112,7 +114,7 @@ export const hold = {
   /** A wake-up sooner than this is a message of the drain queue with a delay; Scheduler's precision is a minute. */
   directMs: 60_000,
   /** The drain looks at a paused endpoint this often: something may be held too long, and a resume may have lost its wake-up. */
-  pausedLookMs: 3_600_000,
+  pausedLookMs: 300_000,
   /** Of one endpoint, at 4 KB each about $250 a month. */
   maxCount: 1_000_000,
   /** Payloads end by themselves long after their records are over (30 days of pause, 7 of age, 30 as a dead letter). */

@@ -31,7 +31,7 @@ export interface Lanes {
   /** Notes another wake-up, if that is still exactly `from`. */
   moveWakeUp(endpointId: string, fromEpochMs: number, toEpochMs: number): Promise<MoveAnswer>;
   /** Begins a run of the drain where anything is held, and no other run is alive. Until it ends, the wake-up is its expiry. */
-  beginDrain(endpointId: string, run: DrainRun, nowEpochMs: number): Promise<{ kind: 'begun' | 'refused'; lane: Lane | undefined } | { kind: 'unsure' }>;
+  beginDrain(endpointId: string, run: DrainRun, nowEpochMs: number): Promise<BeginAnswer>;
   /** Ends a run, if it is still this one's and nothing was held since `seq`. */
   endDrain(endpointId: string, end: DrainEnd): Promise<MoveAnswer>;
 }
@@ -42,6 +42,13 @@ export type HoldAnswer =
   /** No such endpoint. */
   | { kind: 'noLane' }
   /** It may have been noted, or not. */
+  | { kind: 'unsure' };
+
+export type BeginAnswer =
+  /** With the lane as it is now, and the wake-up as it was. */
+  | { kind: 'begun'; lane: Lane; wakeAtEpochMs: number }
+  | { kind: 'refused'; lane: Lane | undefined }
+  /** It may have begun, or not. */
   | { kind: 'unsure' };
 
 export interface DrainRun {
