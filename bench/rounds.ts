@@ -1,9 +1,8 @@
 /** Rounds of events through a real installation, each metered on its own. */
-import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { GetQueueAttributesCommand, SendMessageBatchCommand, SendMessageCommand } from '@aws-sdk/client-sqs';
-import { ulid } from '../lambdas/shared/core/version.ts';
+import { GetQueueAttributesCommand } from '@aws-sdk/client-sqs';
 import { outputs } from '../lambdas/shared/limits/names.ts';
+import { newEvent, send } from './events.ts';
 import { callers, type Installation } from './installation.ts';
 import { meter, type Metered } from './metered.ts';
 
@@ -53,7 +52,7 @@ export async function measure(installation: Installation, shape: Shape, progress
 /** Sends an event to each endpoint, waits until the queue has forgotten them all, and meters every call of that time. */
 async function deliver(installation: Installation, endpoints: readonly string[]): Promise<{ metered: Metered; deliveries: readonly number[] }> {
   const { calls, consumer, bystanders } = installation;
-  const events = endpoints.map((endpointId) => ({ endpointId, eventId: `evt_${ulid(Date.now(), randomBytes(10))}` }));
+  const events = endpoints.map(newEvent);
   const since = calls.last;
   await send(installation, events);
   await untilQuiet(installation);
@@ -71,37 +70,17 @@ export function problemOf(metered: Metered, deliveries: readonly number[]): stri
   return invocations === 1 ? undefined : `${deliveries.length} events took ${invocations} invocations instead of one`;
 }
 
-interface Event {
-  readonly endpointId: string;
-  readonly eventId: string;
-}
-
-/** As a producer sends: the endpoint is the message group; one event by SendMessage, several in one batch. */
-async function send({ producer, output }: Installation, events: readonly Event[]): Promise<void> {
-  const QueueUrl = output(outputs.deliveryQueueUrl);
-  const messages = events.map((event) => ({ MessageBody: messageOf(event), MessageGroupId: event.endpointId }));
-  const [only] = messages;
-  if (only !== undefined && messages.length === 1) {
-    await producer.send(new SendMessageCommand({ QueueUrl, ...only }));
-    return;
-  }
-  const { Failed = [] } = await producer.send(new SendMessageBatchCommand({ QueueUrl, Entries: messages.map((message, i) => ({ Id: String(i), ...message })) }));
-  if (Failed.length > 0) throw new Error(`SQS refused ${Failed.length} of ${events.length} messages: ${Failed[0]?.Message ?? ''}`);
-}
-
-function messageOf({ endpointId, eventId }: Event): string {
-  const payload = { invoice: 'in_1042', amount: 1_999, currency: 'EUR', customer: 'cus_77', lines: [{ sku: 'A-1', quantity: 2 }] };
-  return JSON.stringify({ v: 1, endpointId, eventId, eventType: 'invoice.paid', occurredAt: '2026-01-05T10:00:00Z', payload });
-}
-
-/** Messages are deleted once their invocation is over, so an empty queue means that every call has been made and noted. */
-async function untilQuiet({ operator, output }: Installation): Promise<void> {
+/**
+ * Messages are deleted once their invocation is over, so an empty queue means that every call has been made and noted.
+ * @throws Error if it is not empty in `limitMs`
+ */
+export async function untilQuiet({ operator, output }: Installation, limitMs: number = quietLimitMs): Promise<void> {
   const names = ['ApproximateNumberOfMessages', 'ApproximateNumberOfMessagesNotVisible', 'ApproximateNumberOfMessagesDelayed'] as const;
   const get = new GetQueueAttributesCommand({ QueueUrl: output(outputs.deliveryQueueUrl), AttributeNames: [...names] });
-  for (const endMs = performance.now() + quietLimitMs; ; await sleep(lookMs)) {
+  for (const endMs = performance.now() + limitMs; ; await sleep(lookMs)) {
     const { Attributes = {} } = await operator.sqs.send(get);
     const left = names.reduce((sum, name) => sum + Number(Attributes[name]), 0);
     if (left === 0) return;
-    if (performance.now() > endMs) throw new Error(`${left} messages were still in the delivery queue after ${quietLimitMs} ms; nothing was measured`);
+    if (performance.now() > endMs) throw new Error(`${left} messages were still in the delivery queue after ${limitMs} ms; nothing was measured`);
   }
 }

@@ -17,6 +17,7 @@ import { deliver, sockets } from '../lambdas/shared/limits/numbers.ts';
 import { formatSecret } from '../lambdas/shared/limits/secret.ts';
 import { createAuthority } from '../local/authority.ts';
 import { type Bench, type Ceiling, judge, type Report, type Row } from './bench.ts';
+import { median } from './statistics.ts';
 
 /** Requests under way at once: as many as one host may have sockets. */
 const concurrency = sockets.perHost;
@@ -181,10 +182,4 @@ function reportOf(size: Size, measured: readonly Measured[]): Report {
     ceilings.push(judge({ name: `${scheme}: whole attempt over bare undici`, source: 'docs/architecture.md', min: floors[scheme] }, ratio));
   }
   return { name: 'throughput', rows, ceilings, notes: notes(size) };
-}
-
-function median(values: readonly number[]): number {
-  const sorted = values.toSorted((a, b) => a - b);
-  const middle = Math.floor(sorted.length / 2);
-  return sorted.length % 2 === 1 ? (sorted[middle] ?? NaN) : ((sorted[middle - 1] ?? NaN) + (sorted[middle] ?? NaN)) / 2;
 }

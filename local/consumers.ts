@@ -7,6 +7,8 @@ import type { Authority } from './authority.ts';
 export interface Answer {
   readonly status: number;
   readonly body?: string;
+  /** Real time from the request to the answer; default: at once. */
+  readonly afterMs?: number;
 }
 
 /** Decides what a consumer answers to its n-th verified request (from 1) about an event. */
@@ -46,8 +48,11 @@ export async function startConsumer(authority: Authority, behaviour: Behaviour):
     const chunks: Buffer[] = [];
     request.on('data', (chunk: Buffer) => chunks.push(chunk));
     request.on('end', () => {
-      const { status, body = '' } = answer(request.headers as Record<string, string>, Buffer.concat(chunks).toString());
-      response.writeHead(status, { 'content-type': 'text/plain', 'content-length': Buffer.byteLength(body) }).end(body);
+      const { status, body = '', afterMs = 0 } = answer(request.headers as Record<string, string>, Buffer.concat(chunks).toString());
+      const respond = () => void response.writeHead(status, { 'content-type': 'text/plain', 'content-length': Buffer.byteLength(body) }).end(body);
+      if (afterMs === 0) respond();
+      // An answer that is still due when the consumer is closed holds no process up.
+      else setTimeout(respond, afterMs).unref();
     });
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));

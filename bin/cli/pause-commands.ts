@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { createFleetSwitch } from '../../lambdas/shared/adapters/dynamodb-fleet.ts';
 import { createHoldingIndex } from '../../lambdas/shared/adapters/dynamodb-holding-index.ts';
@@ -8,12 +9,16 @@ import { pausesAfter } from '../../lambdas/shared/core/age.ts';
 import type { Lane } from '../../lambdas/shared/core/lane.ts';
 import { ulid } from '../../lambdas/shared/core/version.ts';
 import type { EndpointConfig } from '../../lambdas/shared/limits/endpoint-schema.ts';
-import { breaker as limits } from '../../lambdas/shared/limits/numbers.ts';
+import { breaker as limits, fleet, hold } from '../../lambdas/shared/limits/numbers.ts';
+import type { Lanes } from '../../lambdas/shared/ports/index.ts';
 import { checkedId, noSuchEndpoint, registryOf, type Run } from './endpoint-commands.ts';
 import { CommandError, exit, failure, type Output } from './output.ts';
 import type { Target } from './target.ts';
 
 type Status = EndpointConfig['status'];
+
+/** After the switch was turned: the longest that an environment goes by its old view, and what it holds meanwhile may be missing in the index. */
+const settleMs = Math.max(2 * fleet.lookMs, hold.indexLagMs);
 
 /** `endpoint pause|resume`, and the switch for all of them. */
 export function addPauseCommands(program: Command, endpoint: Command, run: Run): void {
@@ -46,6 +51,14 @@ async function pause(target: Target, out: Output, id: string): Promise<void> {
 }
 
 async function resume(target: Target, out: Output, id: string): Promise<void> {
+  const before = await registryOf(target).get(checkedId(id));
+  if (before?.endpoint.config?.status === 'enabled') {
+    // Also then: a command that was cut short may not have woken it.
+    out.note(`Target: ${target.name}`);
+    if (before.lane.holding !== undefined) await wakeNow(target, id, before.lane);
+    out.result({ endpointId: id, version: before.endpoint.version, status: 'enabled', held: before.lane.holding?.count ?? 0 }, `Endpoint ${id} is not paused.`);
+    return;
+  }
   const { version, lane } = await putStatus(target, out, id, 'enabled');
   const kept = lane.holding?.count ?? 0;
   if (lane.holding !== undefined) await wakeNow(target, id, lane);
@@ -60,7 +73,7 @@ async function putStatus(target: Target, out: Output, id: string, status: Status
   const { config, ...stored } = found.endpoint;
   if (config === undefined) throw failure(`Endpoint ${id} cannot be used as it is stored: ${found.endpoint.config === undefined ? found.endpoint.problem : ''}. Repair it with sluice endpoint put.`);
   if (config.status === 'disabled') throw failure(`Endpoint ${id} is disabled: what comes for it becomes dead letters. Enable it first: sluice endpoint put ${id} --set status=${status}`);
-  if (config.status === status) throw failure(`Endpoint ${id} is ${status === 'paused' ? 'paused already' : 'not paused'}.`);
+  if (config.status === status) throw failure(`Endpoint ${id} is ${status} already.`);
   out.note(`Target: ${target.name}`);
   const version = ulid(Date.now(), randomBytes(10));
   const next = { ...config, status, pauses: pausesAfter(config.pauses, status, Date.now()) };
@@ -83,11 +96,16 @@ async function resumeAll(target: Target, out: Output): Promise<void> {
   out.note(`Target: ${target.name}`);
   const answer = await createFleetSwitch(target.db, target.endpointsTable).set(false, Date.now());
   if (answer === 'changed') throw failure('Somebody else has switched meanwhile. Look with sluice status, and repeat the command.');
+  // Until every environment has looked at the switch, and what it still holds by its old view is in the index.
+  if (answer === 'written') {
+    out.progress(`every function sees it within ${settleMs / 1_000} s; then what was kept is woken`);
+    await sleep(settleMs);
+  }
   // Also where nothing was stopped: a repeat wakes those that a command that was cut short has not.
   const { woken, failed } = await wakeAll(target, out);
   const said = answer === 'unchanged' ? 'Sending was not stopped.' : 'Sending starts again within seconds.';
   out.result({ paused: false, was: answer, woken, failed }, `${said} Endpoints with kept deliveries that were woken: ${woken}.`);
-  if (failed > 0) throw new CommandError(exit.partly, `${failed} endpoints could not be woken; the sweep finds them within the hour, or repeat the command.`);
+  if (failed > 0) throw new CommandError(exit.partly, `${failed} endpoints could not be woken; they come at their next wake-up, or repeat the command.`);
 }
 
 async function wakeAll(target: Target, out: Output): Promise<{ woken: number; failed: number }> {
@@ -97,9 +115,8 @@ async function wakeAll(target: Target, out: Output): Promise<{ woken: number; fa
   let [woken, failed] = [0, 0];
   for (const { endpointId, wakeAtEpochMs } of all) {
     try {
-      // Earlier only: a run that is alive has its own end noted there.
       await lanes.moveWakeUp(endpointId, wakeAtEpochMs, Date.now());
-      await sendWakeUp(target.sqs, target.drainQueueUrl, endpointId);
+      await noteAndSend(target, lanes, endpointId);
       woken++;
     } catch {
       failed++;
@@ -118,6 +135,13 @@ export async function wakeNow(target: Target, id: string, lane: Lane): Promise<v
     if (answer.kind !== 'lost') break;
     found = answer.lane;
   }
+  await noteAndSend(target, lanes, id);
+}
+
+/** A run that is alive refuses the message: the note has it come again at once when it ends. */
+async function noteAndSend(target: Target, lanes: Lanes, id: string): Promise<void> {
+  const nowEpochMs = Date.now();
+  await lanes.hold(id, { count: 0, nowEpochMs, wakeAtEpochMs: nowEpochMs });
   await sendWakeUp(target.sqs, target.drainQueueUrl, id);
 }
 

@@ -35,8 +35,11 @@ export function createDeps(environment: NodeJS.ProcessEnv = process.env): Runnin
   return createSender('deliver', 'queue', environment).deps;
 }
 
-/** @param service its name in the logs */
-export function createSender(service: string, serves: CopyHome, environment: NodeJS.ProcessEnv): SenderParts {
+/**
+ * @param service its name in the logs
+ * @param perHost sockets to one host
+ */
+export function createSender(service: string, serves: CopyHome, environment: NodeJS.ProcessEnv, perHost: number = numbers.sockets.perHost): SenderParts {
   const required = (name: string) => requiredIn(environment, name);
   const tables = { endpoints: required(env.endpointsTable), deliveries: required(env.deliveriesTable), payloads: required(env.payloadsTable) };
   const urls = { delivery: required(env.deliveryQueueUrl), deadLetter: required(env.deadLetterQueueUrl) };
@@ -50,8 +53,8 @@ export function createSender(service: string, serves: CopyHome, environment: Nod
   const telemetry = createPowertoolsTelemetry(service);
   const calls = awsCallLimits(limits);
   const [db, sqs] = [createDynamoDb(calls), createSqs(calls)];
-  const ceilings = serves === 'held' ? { ...numbers.sockets, perHost: numbers.drain.socketsPerHost } : numbers.sockets;
-  const http = createUndiciHttp({ egress, ceilings, nowEpochMs: clock.nowEpochMs, onStaleSocket: (host) => telemetry.event('stale-socket', { host }) });
+  const ceilings = { ...numbers.sockets, perHost };
+  const http = createUndiciHttp({ egress, nowEpochMs: clock.nowEpochMs, ceilings, onStaleSocket: (host) => telemetry.event('stale-socket', { host }) });
   const queues = createSqsQueues(sqs, urls, telemetry);
   telemetry.started({ tables, urls, wakeUps, limits, budgets: numbers.budgets, http: http.settings, awsCalls: { ...numbers.awsCalls, ...calls } });
   const deps: RunningDeps = {

@@ -108,7 +108,7 @@ describe('lanes that hold', () => {
     await hold('b');
     await subject.world.records.write(undefined, waitingOf({ attempt: 1 }, { endpointId: 'ep-none', eventId: 'q' }));
     await subject.world.records.write(undefined, dead(waitingOf({}, { endpointId: 'ep-dead', eventId: 'q' }), 'gone', 'x'));
-    const parts = await Promise.all([0, 1, 2].map((part) => index().withHeld(part, 3)));
+    const parts = await Promise.all([0, 1, 2].map((part) => index().withHeld(part, 3, t0EpochMs)));
     expect(parts.filter((found) => found.has(lane.endpointId)).length).toBeGreaterThanOrEqual(1);
     expect(parts.some((found) => found.has('ep-none') || found.has('ep-dead'))).toBe(false);
   });

@@ -216,7 +216,7 @@ describe('holding', () => {
     await subject.world.lanes.hold(lane.endpointId, note);
     handler.next('lost');
     const answer = await faulty.lanes.beginDrain(lane.endpointId, run, t0EpochMs);
-    expect(answer).toEqual({ kind: 'begun', lane: await lane.lane() });
+    expect(answer).toEqual({ kind: 'begun', lane: await lane.lane(), wakeAtEpochMs: t0EpochMs });
     expect(await lane.lane()).toMatchObject({ drain: run, holding: { wakeAtEpochMs: expiresEpochMs } });
   });
 

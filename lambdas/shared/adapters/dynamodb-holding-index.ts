@@ -3,7 +3,6 @@ import { marshall, unmarshall } from '@aws-sdk/util-dynamodb';
 import { removedCfg } from '../core/lane.ts';
 import { attentionIndex, holdingIndex, laneAttributes } from '../limits/names.ts';
 import { holdingValue, sk, toLane } from './dynamodb-lane-item.ts';
-import { attentionKey } from './dynamodb-record-item.ts';
 
 /** What the sweep and a resume ask of the sparse indexes. Each rejects where it cannot be read: the next run asks again. */
 export function createHoldingIndex(db: DynamoDBClient, tables: { endpoints: string; deliveries: string }) {
@@ -41,9 +40,8 @@ export function createHoldingIndex(db: DynamoDBClient, tables: { endpoints: stri
     return found;
   };
 
-  const withHeld = async (part: number, parts: number) => {
+  const withHeld = async (part: number, parts: number, buriedBeforeEpochMs: number) => {
     const found = new Set<string>();
-    const prefix = attentionKey('held', '').slice(0, 'held#'.length);
     let from: Record<string, AttributeValue> | undefined;
     do {
       const answer = await db.send(
@@ -52,12 +50,12 @@ export function createHoldingIndex(db: DynamoDBClient, tables: { endpoints: stri
           IndexName: attentionIndex,
           Segment: part,
           TotalSegments: parts,
-          FilterExpression: 'begins_with(gpk, :held)',
-          ExpressionAttributeValues: marshall({ ':held': prefix }),
+          FilterExpression: 'begins_with(gpk, :held) OR (begins_with(gpk, :burying) AND gsk < :before)',
+          ExpressionAttributeValues: marshall({ ':held': 'held#', ':burying': 'burying#', ':before': buriedBeforeEpochMs }),
           ...(from === undefined ? {} : { ExclusiveStartKey: from }),
         }),
       );
-      for (const item of answer.Items ?? []) found.add((unmarshall(item)['gpk'] as string).slice(prefix.length));
+      for (const item of answer.Items ?? []) found.add((unmarshall(item)['gpk'] as string).replace(/^\w+#/, ''));
       from = answer.LastEvaluatedKey;
     } while (from !== undefined);
     return found;

@@ -74,7 +74,7 @@ export const drain = {
   maxConcurrency: 20,
   settleMarginMs: 4_000,
   admitMarginMs: 2_000,
-  /** To one host: one environment alone serves an endpoint, so it must be able to use the whole of the widest lane (lane.maxSlots). */
+  /** To one host, beside those of `sockets`: as many as a lane has slots. One run serves an endpoint alone, and a slot that waits for a socket is wasted. */
   socketsPerHost: 32,
   /** After so long an endpoint goes to the tail of the drain queue, so that one backlog does not hold the others up. */
   turnMs: 30_000,
@@ -103,8 +103,11 @@ export const sweep = {
   graceMs: 5_000,
   /** What is held is looked through in so many parts, one a run: all of it once an hour. */
   parts: 60,
-  /** Endpoints that are woken in one run. */
+  /** Endpoints that are woken in one run, and for how long it goes on. */
   maxWoken: 1_000,
+  wakeMs: 25_000,
+  /** A burial that is as old as this was left by whoever began it. */
+  burialMs: 3_600_000,
 } as const;
 
 /** Deliveries that are held, with their payloads. */

@@ -4,7 +4,7 @@
  */
 import ipaddr from 'ipaddr.js';
 import type { EgressRules } from './egress.ts';
-import { aws, budgets, deliver, stageBounds } from './numbers.ts';
+import { aws, budgets, deliver, drain as drainLimits, stageBounds } from './numbers.ts';
 
 /** One relation that does not hold. `message` is complete: it can be shown to a person as it is. */
 export interface Violation {
@@ -131,6 +131,11 @@ function checkDrain({ deliver: first, drain }: StageNumbers): Violation[] {
   if (roomMs < neededMs) {
     const message = `${field} ${drain.timeoutS} leaves ${roomMs} ms beside its margins, and deliver.timeoutS ${first.timeoutS} leaves ${neededMs} ms: an attempt that fits there must fit here`;
     violations.push({ field, value: drain.timeoutS, bound: `>= ${neededMs} ms beside its margins`, message });
+  }
+  // Below it a run has no time to send anything: the last attempt of its turn must still fit.
+  const turn = spelledOut([['a turn', drainLimits.turnMs], ['connection', budgets.connectionMs], ['total at most', budgets.maxTotalMs], ['settle margin', drain.settleMarginMs]]);
+  if (drain.timeoutS * 1_000 < turn.totalMs) {
+    violations.push({ field, value: drain.timeoutS, bound: `>= ${turn.totalMs} ms`, message: `${field} ${drain.timeoutS} is too short for a turn: ${turn.text} > ${drain.timeoutS * 1_000} ms` });
   }
   return violations;
 }
