@@ -10,7 +10,6 @@ import type { Lane } from '../../lambdas/shared/core/lane.ts';
 import { ulid } from '../../lambdas/shared/core/version.ts';
 import type { EndpointConfig } from '../../lambdas/shared/limits/endpoint-schema.ts';
 import { breaker as limits, fleet, hold } from '../../lambdas/shared/limits/numbers.ts';
-import type { Lanes } from '../../lambdas/shared/ports/index.ts';
 import { checkedId, noSuchEndpoint, registryOf, type Run } from './endpoint-commands.ts';
 import { CommandError, exit, failure, type Output } from './output.ts';
 import type { Target } from './target.ts';
@@ -18,7 +17,7 @@ import type { Target } from './target.ts';
 type Status = EndpointConfig['status'];
 
 /** After the switch was turned: the longest that an environment goes by its old view, and what it holds meanwhile may be missing in the index. */
-const settleMs = Math.max(2 * fleet.lookMs, hold.indexLagMs);
+const settleMs = fleet.lookMs + hold.indexLagMs;
 
 /** `endpoint pause|resume`, and the switch for all of them. */
 export function addPauseCommands(program: Command, endpoint: Command, run: Run): void {
@@ -110,13 +109,11 @@ async function resumeAll(target: Target, out: Output): Promise<void> {
 
 async function wakeAll(target: Target, out: Output): Promise<{ woken: number; failed: number }> {
   const tables = { endpoints: target.endpointsTable, deliveries: target.deliveriesTable };
-  const lanes = createDynamoDbLanes(target.db, tables);
   const all = await createHoldingIndex(target.db, tables).all();
   let [woken, failed] = [0, 0];
   for (const { endpointId, wakeAtEpochMs } of all) {
     try {
-      await lanes.moveWakeUp(endpointId, wakeAtEpochMs, Date.now());
-      await noteAndSend(target, lanes, endpointId);
+      await wakeFrom(target, endpointId, wakeAtEpochMs);
       woken++;
     } catch {
       failed++;
@@ -128,20 +125,18 @@ async function wakeAll(target: Target, out: Output): Promise<{ woken: number; fa
 
 /** The lane says so first: were the message lost, the sweep would find the endpoint overdue. */
 export async function wakeNow(target: Target, id: string, lane: Lane): Promise<void> {
-  const lanes = createDynamoDbLanes(target.db, { endpoints: target.endpointsTable, deliveries: target.deliveriesTable });
-  let found: Lane | undefined = lane;
-  for (let tries = 0; tries < limits.swaps && found?.holding !== undefined; tries++) {
-    const answer = await lanes.moveWakeUp(id, found.holding.wakeAtEpochMs, Date.now());
-    if (answer.kind !== 'lost') break;
-    found = answer.lane;
-  }
-  await noteAndSend(target, lanes, id);
+  if (lane.holding !== undefined) await wakeFrom(target, id, lane.holding.wakeAtEpochMs);
 }
 
-/** A run that is alive refuses the message: the note has it come again at once when it ends. */
-async function noteAndSend(target: Target, lanes: Lanes, id: string): Promise<void> {
-  const nowEpochMs = Date.now();
-  await lanes.hold(id, { count: 0, nowEpochMs, wakeAtEpochMs: nowEpochMs });
-  await sendWakeUp(target.sqs, target.drainQueueUrl, id);
+/** A run that is alive refuses the message; but it cannot end over a wake-up that was moved, and comes again at once. */
+async function wakeFrom(target: Target, id: string, seenEpochMs: number): Promise<void> {
+  const lanes = createDynamoDbLanes(target.db, { endpoints: target.endpointsTable, deliveries: target.deliveriesTable });
+  let from: number | undefined = seenEpochMs;
+  for (let tries = 0; tries < limits.swaps && from !== undefined; tries++) {
+    const answer = await lanes.moveWakeUp(id, from, Date.now());
+    if (answer.kind !== 'lost') break;
+    from = answer.lane?.holding?.wakeAtEpochMs;
+  }
+  if (from !== undefined) await sendWakeUp(target.sqs, target.drainQueueUrl, id);
 }
 

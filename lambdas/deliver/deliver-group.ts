@@ -50,7 +50,8 @@ async function leave(deps: DeliverDeps, waves: Waves, invocation: Invocation, ex
   const { config } = endpoint;
   deps.telemetry.event(events[stop.kind], { endpointId: config.endpointId, copies: left.length });
   const nowEpochMs = deps.clock.nowEpochMs();
-  const isOld = ({ received }: Copy) => ageMs(received.sentEpochMs, config, nowEpochMs) > config.retry.maxAgeS * 1_000;
+  // Of one that begins a new generation the age begins anew.
+  const isOld = ({ received, message }: Copy) => received.deadLetterGeneration === undefined && message.resend === 0 && ageMs(received.sentEpochMs, config, nowEpochMs) > config.retry.maxAgeS * 1_000;
   const old = left.filter(isOld);
   const young = left.filter((copy) => !isOld(copy));
   const [isCrowded, expired] = await Promise.all([

@@ -84,7 +84,7 @@ async function store(deps: DeliverDeps, copy: Copy, record: DeliveryRecord | und
     case 'buryAgain':
       return { exit: await finishBurial(deps, copy.received, record) };
     case 'renew':
-      return holdRenewed(deps, copy, record as DeliveryRecord, why);
+      return holdRenewed(deps, copy, record as DeliveryRecord, why, invocation);
     case 'takeUp': {
       const stored = await hold(deps, copy, undefined, nowEpochMs);
       if (stored.exit === 'held') await deps.records.retire(decision.buried);
@@ -96,24 +96,28 @@ async function store(deps: DeliverDeps, copy: Copy, record: DeliveryRecord | und
 }
 
 async function hold(deps: DeliverDeps, copy: Copy, record: WaitingRecord | undefined, nowEpochMs: number): Promise<Stored> {
-  const { recordKey, message: { payloadHash, resend }, received } = copy;
-  if ((await deps.payloads.put({ recordKey, payloadHash }, received.body, nowEpochMs)) !== 'written') return { exit: await putBack(deps, received) };
-  const to = held(record ?? blankOf(copy), resend);
+  const { received } = copy;
+  const to = held(record ?? blankOf(copy), copy.message.resend);
+  if ((await deps.payloads.put(to, received.body, nowEpochMs)) !== 'written') return { exit: await putBack(deps, received) };
   assertTransition(record, to);
   if ((await deps.records.hold(record, to)) !== 'written') return { exit: await putBack(deps, received) };
   return { exit: 'held', isNew: true };
 }
 
 /** A redrive or a resend: its next generation begins held, if nobody has the claim and the endpoint is still as it was read. */
-async function holdRenewed(deps: DeliverDeps, copy: Copy, record: DeliveryRecord, { endpoint }: Why): Promise<Stored> {
-  const { recordKey, message: { payloadHash, resend, endpointId }, claimKey, received } = copy;
+async function holdRenewed(deps: DeliverDeps, copy: Copy, record: DeliveryRecord, { endpoint }: Why, invocation: Invocation): Promise<Stored> {
+  const { message: { resend, endpointId }, claimKey, received } = copy;
   const nowEpochMs = deps.clock.nowEpochMs();
-  if ((await deps.payloads.put({ recordKey, payloadHash }, received.body, nowEpochMs)) !== 'written') return { exit: await putBack(deps, received) };
   const to = held({ ...renewed(record, nowEpochMs, resend), lastLease: { leaseId: deps.random.leaseId(), kind: 'settled' } }, resend);
   assertTransition(record, to);
+  if ((await deps.payloads.put(to, received.body, nowEpochMs)) !== 'written') return { exit: await putBack(deps, received) };
   const guard = { endpointId, claimKey, lane: { kind: 'atVersion' as const, cfg: endpoint?.version ?? '' } };
-  const { answer } = await deps.records.writeUnclaimed(record, to, guard);
-  return answer === 'written' ? { exit: 'held', isNew: true } : { exit: await putBack(deps, received) };
+  const { answer, claim } = await deps.records.writeUnclaimed(record, to, guard);
+  if (answer === 'written') return { exit: 'held', isNew: true };
+  if (claim !== undefined && claim.endsEpochMs > nowEpochMs) return { exit: await putBackPastClaim(deps, received, claim.endsEpochMs, invocation) };
+  // Of a dead worker, which nobody else would clear while nothing is sent.
+  if (claim !== undefined) await reapExpired(deps, copy, claim);
+  return { exit: await putBack(deps, received) };
 }
 
 /** Where a delivery waits for its next attempt: hidden in the queue; held where too much is hidden there already, or where it was. */

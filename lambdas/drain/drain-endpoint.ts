@@ -24,8 +24,9 @@ export async function drainEndpoint(deps: DrainDeps, endpointId: string, invocat
   const run: Run = {
     endpointId, leaseId, expiresEpochMs: invocation.leaseExpiresEpochMs, seq: begun.lane.holdSeq, heldAtEpochMs: begun.lane.holding?.heldAtEpochMs ?? 0,
   };
-  if (begun.wakeAtEpochMs > nowEpochMs + lease.skewMs) {
-    // One wake-up too many: the one that is ordered for then is left to come.
+  const isFresh = run.heldAtEpochMs + holdLimits.indexLagMs + lease.skewMs > nowEpochMs;
+  if (begun.wakeAtEpochMs > nowEpochMs + lease.skewMs && !isFresh) {
+    // One wake-up too many: the one that is ordered for then is left to come. Not right after a hold, which may rely on this run.
     await endRun(deps, run, 0, { kind: 'ordered', forEpochMs: begun.wakeAtEpochMs });
     return;
   }
@@ -52,9 +53,9 @@ async function serve(deps: DrainDeps, endpointId: string, lane: Lane, invocation
   const waves = await sendWaves(deps, endpointId, [], turn.pacing(held), invocation);
   const aged = await buryAged(deps, waves, held, invocation);
   await turn.ended();
-  const taken = turn.taken() + aged.buried;
+  const taken = turn.taken() + aged.buried + [...waves.exits.values()].filter(({ kind }) => kind === 'ack').length;
   deps.telemetry.event('drained', { endpointId, attempts: turn.attempts(), taken, stop: waves.stop.kind });
-  const next = await nextOf(deps, endpointId, waves, turn);
+  const next = await nextOf(deps, endpointId, waves, turn, taken);
   // What is left half done is this run's own: nobody else would come for it.
   const isUnfinished = !isBuried || !aged.isFinished || turn.hasOpenBurial() || [...waves.exits.values()].some(({ kind }) => kind === 'retain');
   if (next.kind !== 'empty' || !(isUnfinished || waves.leavesClaims)) return { taken, next };
@@ -63,10 +64,10 @@ async function serve(deps: DrainDeps, endpointId: string, lane: Lane, invocation
 }
 
 /** When to come again, by what stopped the run. */
-async function nextOf(deps: DrainDeps, endpointId: string, { stop, endpoint }: Waves, turn: Turn): Promise<Next> {
+async function nextOf(deps: DrainDeps, endpointId: string, { stop, endpoint }: Waves, turn: Turn, taken: number): Promise<Next> {
   const nowEpochMs = deps.clock.nowEpochMs();
   // A run that got nowhere would get nowhere again.
-  const soonEpochMs = turn.attempts() + turn.taken() > 0 ? nowEpochMs : nowEpochMs + limits.busyMs;
+  const soonEpochMs = turn.attempts() + taken > 0 ? nowEpochMs : nowEpochMs + limits.busyMs;
   switch (stop.kind) {
     case 'open': {
       const fromEpochMs = endpoint?.config === undefined ? nowEpochMs : triedFromEpochMs(stop.open, endpoint.config.breaker, nowEpochMs);

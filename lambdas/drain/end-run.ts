@@ -1,4 +1,4 @@
-import { drain as limits, hold as holdLimits } from '../shared/limits/numbers.ts';
+import { drain as limits, hold as holdLimits, lease } from '../shared/limits/numbers.ts';
 import type { DrainDeps } from './types.ts';
 
 /** What a run knows at its end of when the next can do something. */
@@ -28,12 +28,15 @@ export interface Run {
  */
 export async function endRun(deps: DrainDeps, run: Run, taken: number, wanted: Next): Promise<void> {
   const { endpointId, leaseId } = run;
-  let { seq, heldAtEpochMs } = run;
+  let { seq } = run;
+  // By the later clock: whoever held it may be behind.
+  let heldAtEpochMs = run.heldAtEpochMs + lease.skewMs;
+  let seenEpochMs = run.expiresEpochMs;
   let next = wanted;
   for (let tries = 0; tries < limits.endTries; tries++) {
     const nowEpochMs = deps.clock.nowEpochMs();
     const wakeAtEpochMs = wakeAtOf(next, heldAtEpochMs + holdLimits.indexLagMs, nowEpochMs);
-    const answer = await deps.lanes.endDrain(endpointId, { leaseId, seq, taken, wakeAtEpochMs });
+    const answer = await deps.lanes.endDrain(endpointId, { leaseId, seq, seenEpochMs, taken, wakeAtEpochMs });
     if (answer.kind === 'moved') {
       if (wakeAtEpochMs === undefined) deps.telemetry.event('hold-ended', { endpointId });
       else if (next.kind !== 'ordered') await order(deps, endpointId, wakeAtEpochMs, nowEpochMs);
@@ -42,11 +45,13 @@ export async function endRun(deps: DrainDeps, run: Run, taken: number, wanted: N
     // Not known, or another run has begun: the lease's expiry is the wake-up.
     if (answer.kind === 'unsure' || answer.lane?.drain?.leaseId !== leaseId) return;
     const { holdSeq, holding } = answer.lane;
-    seq = holdSeq;
-    // By the later clock: whoever held it may be behind.
-    heldAtEpochMs = Math.max(holding?.heldAtEpochMs ?? 0, nowEpochMs);
+    // What was held meanwhile relied on this run: one that does nothing has another come at once.
+    const isWanted = holdSeq !== seq && next.kind === 'ordered';
     const isAskedFor = holding !== undefined && holding.wakeAtEpochMs < run.expiresEpochMs;
-    if (isAskedFor) next = { kind: 'blocked', untilEpochMs: nowEpochMs };
+    seq = holdSeq;
+    seenEpochMs = holding?.wakeAtEpochMs ?? seenEpochMs;
+    heldAtEpochMs = Math.max(holding?.heldAtEpochMs ?? 0, nowEpochMs);
+    if (isWanted || isAskedFor) next = { kind: 'blocked', untilEpochMs: nowEpochMs };
   }
 }
 

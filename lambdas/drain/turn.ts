@@ -9,7 +9,7 @@ import type { DrainDeps } from './types.ts';
 /** One endpoint's turn: its time, and what has become of its deliveries. */
 export interface Turn {
   pacing(held: HeldCopies): Pacing;
-  isOver(): boolean;
+  readonly isOver: () => boolean;
   attempts(): number;
   /** Deliveries that are held no more. */
   taken(): number;

@@ -89,7 +89,7 @@ describe('lanes that hold', () => {
     expect(await overdue(t0EpochMs + 1)).toEqual([]);
     await subject.world.lanes.beginDrain(lane.endpointId, { leaseId: 'd1', expiresEpochMs }, t0EpochMs);
     expect(await overdue(expiresEpochMs + 1)).toEqual([{ endpointId: lane.endpointId, wakeAtEpochMs: expiresEpochMs }]);
-    await subject.world.lanes.endDrain(lane.endpointId, { leaseId: 'd1', seq: 1, taken: 1, wakeAtEpochMs: undefined });
+    await subject.world.lanes.endDrain(lane.endpointId, { leaseId: 'd1', seq: 1, seenEpochMs: expiresEpochMs, taken: 1, wakeAtEpochMs: undefined });
     expect(await overdue(expiresEpochMs * 2)).toEqual([]);
   });
 

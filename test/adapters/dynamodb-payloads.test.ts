@@ -13,7 +13,7 @@ beforeAll(async () => void (subject = await startDynamoSubject()));
 afterAll(() => subject.close());
 
 let names = 0;
-const nameOf = (payloadHash = 'h1') => ({ recordKey: `acme#k${++names}`, payloadHash });
+const nameOf = (payloadHash = 'h1') => ({ recordKey: `acme#k${++names}`, payloadHash, generation: 0 });
 
 describe.each<[string, () => Payloads]>([
   ['DynamoDB', () => createDynamoDbPayloads(subject.client, tables.payloads)],
@@ -37,9 +37,9 @@ describe.each<[string, () => Payloads]>([
     expect((await read(name)).found.get(name.recordKey)).toBe('x');
   });
 
-  it('of one event and different hashes are two', async () => {
+  it.each([['hashes', { payloadHash: 'h2' }], ['generations', { generation: 1 }]])('of one event and different %s are two', async (_what, difference) => {
     const name = nameOf();
-    const other = { ...name, payloadHash: 'h2' };
+    const other = { ...name, ...difference };
     await put(name, 'one');
     await put(other, 'two');
     expect((await read(name)).found.get(name.recordKey)).toBe('one');

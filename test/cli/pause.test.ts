@@ -42,7 +42,8 @@ async function openBreaker(id: string, forMs: number): Promise<void> {
 
 describe('endpoint pause and resume', () => {
   it('keep what comes, and send it in order afterwards; age stands still meanwhile', async () => {
-    await register('kept', { retry: { maxAgeS: 3_600 } });
+    // One at a time: side by side they may arrive in any order.
+    await register('kept', { maxInFlight: 1, retry: { maxAgeS: 3_600 } });
     const paused = await cli('endpoint', 'pause', 'kept');
     expect([paused.code, paused.stderr]).toEqual([0, 'Target: local\n']);
     expect(paused.stdout).toContain('Paused endpoint kept');

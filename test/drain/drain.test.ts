@@ -1,6 +1,6 @@
 /** The drain on fakes: what it sends, in which order, when it comes again, and that it never spins (R8). */
 import { beforeEach, describe, expect, it } from 'vitest';
-import { breaker as breakers, drain as limits, hold as holds } from '../../lambdas/shared/limits/numbers.ts';
+import { breaker as breakers, drain as limits, hold as holds, lease } from '../../lambdas/shared/limits/numbers.ts';
 import { bodyOf, deliveredOf, endpointOf, openBreaker, receivedOf, t0EpochMs, timed } from '../support/builders.ts';
 import { Harness } from '../support/deliver-harness.ts';
 import { answered, unsent } from '../support/fakes.ts';
@@ -9,6 +9,8 @@ let h: Harness;
 const events = (n: number, name = 'e') => Array.from({ length: n }, (_, i) => `${name}${i}`);
 const batchOf = (...ids: string[]) => ids.map((eventId) => receivedOf(bodyOf({ eventId }), { messageId: eventId, sentEpochMs: h.clock.nowEpochMs() }));
 const idle = { avail: 8, leases: new Map(), claims: new Map() };
+/** From a hold on, so long an empty index proves nothing. */
+const inIndexMs = holds.indexLagMs + lease.skewMs;
 const lastOrder = () => h.wakeUps.orders.at(-1);
 
 /** Holds deliveries one after the other, a millisecond apart, by an open breaker; it may be tried at once. */
@@ -43,8 +45,8 @@ describe('a run of the drain', () => {
     await held('a');
     const heldAtEpochMs = (await h.lane()).holding?.heldAtEpochMs ?? 0;
     await h.drain();
-    expect(await h.lane()).toMatchObject({ holding: { wakeAtEpochMs: heldAtEpochMs + holds.indexLagMs } });
-    h.clock.advance(holds.indexLagMs);
+    expect(await h.lane()).toMatchObject({ holding: { wakeAtEpochMs: heldAtEpochMs + inIndexMs } });
+    h.clock.advance(inIndexMs);
     await h.drain();
     expect(await h.lane()).toMatchObject({ holding: undefined, drain: undefined, holdSeq: 1 });
     const orders = h.wakeUps.orders.length;
@@ -77,7 +79,7 @@ describe('a run of the drain', () => {
     await held('a', 'b');
     h.http.script = ({ headers }) => (headers['webhook-id'] === 'b' ? answered(503) : answered(200));
     await h.drain();
-    h.clock.advance(holds.indexLagMs);
+    h.clock.advance(inIndexMs);
     await h.drain();
     const due = h.store.held()[0]?.dueEpochMs ?? 0;
     expect(h.store.held().map(({ eventId, attempt }) => [eventId, attempt])).toEqual([['b', 1]]);

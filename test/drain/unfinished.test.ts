@@ -2,13 +2,17 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { createEndpointCache } from '../../lambdas/deliver/endpoint-cache.ts';
 import { underSwitch } from '../../lambdas/deliver/fleet-view.ts';
+import { noteHold } from '../../lambdas/deliver/hold.ts';
+import { drainBatch } from '../../lambdas/drain/drain-batch.ts';
 import type { Fleet } from '../../lambdas/shared/core/fleet.ts';
-import { drain as limits, fleet as fleetLimits, hold as holds } from '../../lambdas/shared/limits/numbers.ts';
+import { drain as limits, fleet as fleetLimits, hold as holds, lease } from '../../lambdas/shared/limits/numbers.ts';
 import { bodyOf, closedBreaker, endpointOf, openBreaker, receivedOf, timed } from '../support/builders.ts';
 import { Harness } from '../support/deliver-harness.ts';
 import { answered, noSocket } from '../support/fakes.ts';
 
 let h: Harness;
+/** From a hold on, so long an empty index proves nothing. */
+const inIndexMs = holds.indexLagMs + lease.skewMs;
 const events = (n: number, name = 'e') => Array.from({ length: n }, (_, i) => `${name}${i}`);
 const batchOf = (...ids: string[]) => ids.map((eventId) => receivedOf(bodyOf({ eventId }), { messageId: eventId, sentEpochMs: h.clock.nowEpochMs() }));
 const redriveOf = (eventId: string, receiveCount: number) => receivedOf(bodyOf({ eventId }), { messageId: 'redrive', sentEpochMs: h.clock.nowEpochMs(), deadLetterGeneration: 0, receiveCount });
@@ -37,7 +41,7 @@ describe('a burial that fails', () => {
     ['because its endpoint is disabled', () => h.store.put(endpointOf({ status: 'disabled' }, 'V2'))],
   ])('%s keeps the hold open, and is finished by the next run', async (_what, prepare) => {
     await held('a');
-    h.clock.advance(holds.indexLagMs);
+    h.clock.advance(inIndexMs);
     await prepare();
     h.queues.failingBurials = 1;
     await h.drain();
@@ -49,7 +53,7 @@ describe('a burial that fails', () => {
 
   it('is none where there is no payload: it ends at once', async () => {
     await held('a');
-    h.clock.advance(holds.indexLagMs);
+    h.clock.advance(inIndexMs);
     h.store.bodies.clear();
     await h.drain(h.recordsBut({ markBuried: () => Promise.resolve('failed') }));
     expect(h.record({ eventId: 'a' })).toMatchObject({ state: 'dead', phase: 'buried', reason: 'payload-missing' });
@@ -136,12 +140,40 @@ describe('a run that is asked for more than its own', () => {
 
   it('that comes too early ends at once, and orders nothing', async () => {
     await held('a');
+    h.clock.advance(inIndexMs);
+    await h.store.lanes.moveWakeUp('acme', (await h.lane()).holding?.wakeAtEpochMs ?? 0, h.clock.nowEpochMs() + 60_000);
     const wakeAtEpochMs = (await h.lane()).holding?.wakeAtEpochMs ?? 0;
     expect(wakeAtEpochMs).toBeGreaterThan(h.clock.nowEpochMs() + 5_000);
     const orders = h.wakeUps.orders.length;
-    const { drainBatch } = await import('../../lambdas/drain/drain-batch.ts');
     for (let i = 0; i < 5; i++) await drainBatch(h.drainDeps(), ['{"endpointId":"acme"}'], h.invocation(limits.timeoutS * 1_000));
     expect([h.wakeUps.orders.length, h.http.sent, await h.lane()]).toMatchObject([orders, [], { drain: undefined, holding: { wakeAtEpochMs } }]);
+  });
+});
+
+describe('a run that should not have begun', () => {
+  const farMs = 600_000;
+  const early = (deps: Parameters<Harness['drainDeps']>[0] = {}) => drainBatch(h.drainDeps(deps), ['{"endpointId":"acme"}'], h.invocation(limits.timeoutS * 1_000));
+  beforeEach(async () => {
+    await held('a');
+    h.clock.advance(inIndexMs);
+    await h.store.lanes.moveWakeUp('acme', (await h.lane()).holding?.wakeAtEpochMs ?? 0, h.clock.nowEpochMs() + farMs);
+  });
+
+  it('comes again at once where something was held meanwhile, which relied on it', async () => {
+    let isFirst = true;
+    const endDrain: typeof h.store.lanes.endDrain = async (...args) => {
+      if (isFirst) await noteHold(h.deps, { endpointId: 'acme', count: 1, wakeAtEpochMs: h.clock.nowEpochMs() });
+      isFirst = false;
+      return h.store.lanes.endDrain(...args);
+    };
+    await early({ lanes: { ...h.store.lanes, endDrain } });
+    expect(h.wakeUps.orders.at(-1)).toEqual({ endpointId: 'acme', atEpochMs: h.clock.nowEpochMs() });
+  });
+
+  it('is a whole one right after a hold, whose wake-up it may have kept from being ordered', async () => {
+    await h.store.lanes.hold('acme', { count: 0, nowEpochMs: h.clock.nowEpochMs(), wakeAtEpochMs: h.clock.nowEpochMs() });
+    await early();
+    expect(h.http.sent).toEqual(['a']);
   });
 });
 
@@ -158,7 +190,7 @@ describe('what fails within a run', () => {
 
   it('a give-back without an answer keeps the hold until its claims have expired, and the next run clears them', async () => {
     await held('a', 'b');
-    h.clock.advance(holds.indexLagMs);
+    h.clock.advance(inIndexMs);
     await h.drain(h.lanesBut({ giveBack: () => Promise.resolve('unsure') }));
     expect([h.http.sent, (await h.lane()).claims.size]).toEqual([['a', 'b'], 2]);
     h.clock.advance(130_000);
@@ -169,7 +201,7 @@ describe('what fails within a run', () => {
   it('an index that shows neither place of a delivery that it has put off does not end the hold', async () => {
     h = await Harness.create({ retry: { baseS: 100, factor: 1, attempts: 5 } });
     await held('a');
-    h.clock.advance(holds.indexLagMs);
+    h.clock.advance(inIndexMs);
     h.http.script = () => answered(503);
     let calls = 0;
     const page: typeof h.store.heldIndex.page = (...args) => (calls++ === 0 ? h.store.heldIndex.page(...args) : Promise.resolve({ keys: [], next: undefined }));

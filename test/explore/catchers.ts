@@ -24,7 +24,7 @@ const slowPace = 'endpoints: pace = ? AND attribute_exists(slow)';
 const otherPace = 'endpoints: pace = ? AND attribute_not_exists(slow)';
 const noting = 'endpoints: attribute_exists(cfg) AND cfg <> ?';
 const beginning = 'endpoints: attribute_exists(holding) AND (attribute_not_exists(drain) OR drain[1] <= ?)';
-const ending = 'endpoints: drain[0] = ? AND holdSeq = ?';
+const ending = 'endpoints: drain[0] = ? AND holdSeq = ? AND wakeAt = ?';
 const sameRecord = 'deliveries: generation = ? AND attempt = ? AND home = ?';
 const holding = 'deliveries: generation = ? AND attempt = ? AND state = ? AND resend <= ?';
 const noEndpoint = 'endpoints: attribute_not_exists(pk) OR (cfg = ? AND attribute_not_exists(claims.?))';
@@ -90,6 +90,7 @@ export const catchers: readonly Catcher[] = [
   of(beginning, 'attribute_not_exists(drain)', 'drains', 'a run of the drain: where there is none'),
   of(beginning, 'drain[1] <= ?', 'drains', 'a run of the drain: in the place of one that has died'),
   of(ending, 'drain[0] = ?', 'drains', 'the end of a run: of one\'s own'),
+  of(ending, 'wakeAt = ?', 'drains', 'the end of a run: nobody has asked for another meanwhile'),
   of(ending, 'holdSeq = ?', 'draining', 'the end of a run: nothing was held since it looked'),
   of('deliveries: attribute_not_exists(pk)', 'attribute_not_exists(pk)', 'wide', 'a first verdict: there is no other'),
   of(sameRecord, 'generation = ?', 'resend', 'a verdict: of this generation', 4),

@@ -99,12 +99,15 @@ function checkHolding(before: Lane | undefined, after: Lane, item: Item, { names
   if (holdSeq < (before?.holdSeq ?? 0)) problems.push('a number of a hold comes twice');
   if (after.cfg === removedCfg && holdSeq > (before?.holdSeq ?? 0)) problems.push('held for an endpoint that was removed');
   if (drain === undefined) {
-    const ended = before?.drain?.leaseId;
-    return ended === undefined || names.includes(ended) ? problems : [...problems, `the drain's run ${ended} was ended by another`];
+    const ended = before?.drain;
+    if (ended === undefined) return problems;
+    const isAskedFor = before?.holding !== undefined && before.holding.wakeAtEpochMs < ended.expiresEpochMs;
+    if (isAskedFor && (holding === undefined || holding.wakeAtEpochMs > nowEpochMs)) problems.push('a wake-up that was asked for while a run was under way was put off');
+    return names.includes(ended.leaseId) ? problems : [...problems, `the drain's run ${ended.leaseId} was ended by another`];
   }
   if (holding === undefined) problems.push('a run of the drain where nothing is held');
-  // Whoever finds that a run has expired may order another.
-  else if (drain.expiresEpochMs > nowEpochMs && holding.wakeAtEpochMs !== drain.expiresEpochMs) problems.push('the wake-up is not the expiry of the run that is under way');
+  // Somebody may ask for another while it is under way.
+  else if (drain.expiresEpochMs > nowEpochMs && holding.wakeAtEpochMs > drain.expiresEpochMs) problems.push('the wake-up is later than the expiry of the run that is under way');
   if (before?.drain !== undefined && before.drain.leaseId !== drain.leaseId && before.drain.expiresEpochMs > drain.expiresEpochMs - drainLeaseMs) problems.push('two runs of the drain at once');
   return problems;
 }

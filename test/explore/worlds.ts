@@ -5,6 +5,7 @@ import { createDynamoDbLanes } from '../../lambdas/shared/adapters/dynamodb-lane
 import { createDynamoDbRecords } from '../../lambdas/shared/adapters/dynamodb-records.ts';
 import type { Pace } from '../../lambdas/shared/core/pace.ts';
 import { syntheticKeyOf } from '../../lambdas/shared/core/keys.ts';
+import { drain, lease } from '../../lambdas/shared/limits/numbers.ts';
 import { deliveredOf, endpointOf, openBreaker, t0EpochMs, waitingOf } from '../support/builders.ts';
 import { tables } from './program.ts';
 import { copyName } from './rules.ts';
@@ -353,6 +354,7 @@ const holding: readonly WorldSpec[] = [
     messages: [{ name: 'a', eventId: 'a' }],
     outcomes: [ok, busy],
     drains: 3,
+    strangers: { 'an operator wakes it while its first run is under way': (db) => lanesOf(db).moveWakeUp('acme', t0EpochMs + drain.timeoutS * 1_000 + lease.skewMs, t0EpochMs) },
     fails: ['beginDrain', 'endDrain'],
     limits: { receives: 0, crashes: 1, failures: 1, epochs: 2 },
   },

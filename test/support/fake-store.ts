@@ -8,7 +8,7 @@ import { claimEndsEpochMs, removedCfg, type Claim, type Holding, type Lane, type
 import type { Pace } from '../../lambdas/shared/core/pace.ts';
 import { stateName, type DeliveryRecord, type WaitingRecord } from '../../lambdas/shared/core/record.ts';
 import type {
-  Admission, Endpoint, Endpoints, GiveBack, HeldIndex, HeldKey, LaneGuard, Lanes, LaneState, Payloads, Records, StoredEndpoint, WriteAnswer,
+  Admission, Endpoint, Endpoints, GiveBack, HeldIndex, HeldKey, LaneGuard, Lanes, LaneState, PayloadName, Payloads, Records, StoredEndpoint, WriteAnswer,
 } from '../../lambdas/shared/ports/index.ts';
 
 interface MutableLane {
@@ -183,11 +183,11 @@ export class FakeStore {
       return Promise.resolve({ kind: 'begun', lane: toSnapshot(lane), wakeAtEpochMs });
     },
 
-    endDrain: (endpointId, { leaseId, seq, taken, wakeAtEpochMs }) => {
+    endDrain: (endpointId, { leaseId, seq, taken, seenEpochMs, wakeAtEpochMs }) => {
       const lane = this.#lanes.get(endpointId);
       const isOwnRepeat = lane !== undefined && lane.drain === undefined && lane.holdSeq === seq && lane.holding?.wakeAtEpochMs === wakeAtEpochMs;
       if (isOwnRepeat) return Promise.resolve({ kind: 'moved' });
-      if (lane?.drain?.leaseId !== leaseId || lane.holdSeq !== seq) return Promise.resolve({ kind: 'lost', lane: snapshot(lane) });
+      if (lane?.drain?.leaseId !== leaseId || lane.holdSeq !== seq || lane.holding?.wakeAtEpochMs !== seenEpochMs) return Promise.resolve({ kind: 'lost', lane: snapshot(lane) });
       lane.drain = undefined;
       if (wakeAtEpochMs === undefined) lane.holding = undefined;
       else if (lane.holding !== undefined) lane.holding = { ...lane.holding, wakeAtEpochMs, count: lane.holding.count - taken };
@@ -236,19 +236,19 @@ export class FakeStore {
   }
 
   readonly payloads: Payloads = {
-    put: ({ recordKey, payloadHash }, body) => {
-      this.bodies.set(`${recordKey}#${payloadHash}`, body);
+    put: (name, body) => {
+      this.bodies.set(payloadKey(name), body);
       return Promise.resolve('written');
     },
     read: (names) => {
-      const found = new Map(names.flatMap(({ recordKey, payloadHash }) => {
-        const body = this.bodies.get(`${recordKey}#${payloadHash}`);
-        return body === undefined ? [] : [[recordKey, body] as const];
+      const found = new Map(names.flatMap((name) => {
+        const body = this.bodies.get(payloadKey(name));
+        return body === undefined ? [] : [[name.recordKey, body] as const];
       }));
       return Promise.resolve({ found, unread: new Set<string>() });
     },
-    remove: ({ recordKey, payloadHash }) => {
-      this.bodies.delete(`${recordKey}#${payloadHash}`);
+    remove: (name) => {
+      this.bodies.delete(payloadKey(name));
       return Promise.resolve();
     },
   };
@@ -296,6 +296,8 @@ export class FakeStore {
     return 'written';
   }
 }
+
+const payloadKey = ({ recordKey, payloadHash, generation }: PayloadName) => `${recordKey}#${generation}#${payloadHash}`;
 
 function compareKeys(a: HeldKey, b: HeldKey): number {
   return a.dueEpochMs - b.dueEpochMs || (a.recordKey < b.recordKey ? -1 : Number(a.recordKey > b.recordKey));

@@ -18,7 +18,7 @@ export function describeHolding(world: () => World): void {
   });
   const hold = (more: Partial<typeof note> = {}) => world().lanes.hold(lane.endpointId, { ...note, ...more });
   const begin = (more: Partial<typeof run> = {}, nowEpochMs = t0EpochMs) => world().lanes.beginDrain(lane.endpointId, { ...run, ...more }, nowEpochMs);
-  const end = (more: Partial<DrainEnd> = {}) => world().lanes.endDrain(lane.endpointId, { leaseId: 'd1', seq: 1, taken: 1, wakeAtEpochMs: later, ...more });
+  const end = (more: Partial<DrainEnd> = {}) => world().lanes.endDrain(lane.endpointId, { leaseId: 'd1', seq: 1, seenEpochMs: expiresEpochMs, taken: 1, wakeAtEpochMs: later, ...more });
 
   describe('admit of live traffic', () => describeLive(world, () => lane));
   describe('movePace', () => describePace(world, () => lane));
@@ -183,7 +183,7 @@ export function describeHolding(world: () => World): void {
     });
 
     it('is lost where there is no lane', async () => {
-      expect(await world().lanes.endDrain('nobody', { leaseId: 'd1', seq: 1, taken: 0, wakeAtEpochMs: undefined })).toEqual({ kind: 'lost', lane: undefined });
+      expect(await world().lanes.endDrain('nobody', { leaseId: 'd1', seq: 1, seenEpochMs: expiresEpochMs, taken: 0, wakeAtEpochMs: undefined })).toEqual({ kind: 'lost', lane: undefined });
     });
   });
 }
@@ -213,7 +213,7 @@ function describeLive(world: () => World, subject: () => LaneSubject): void {
   it('takes the whole lane again once nothing is held', async () => {
     await world().lanes.hold(subject().endpointId, note);
     await world().lanes.beginDrain(subject().endpointId, run, t0EpochMs);
-    await world().lanes.endDrain(subject().endpointId, { leaseId: 'd1', seq: 1, taken: 1, wakeAtEpochMs: undefined });
+    await world().lanes.endDrain(subject().endpointId, { leaseId: 'd1', seq: 1, seenEpochMs: expiresEpochMs, taken: 1, wakeAtEpochMs: undefined });
     expect(await admit(['a', 'b', 'c', 'd'], { live })).toMatchObject({ kind: 'granted', avail: 0, holding: undefined });
   });
 

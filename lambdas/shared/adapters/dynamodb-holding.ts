@@ -55,10 +55,10 @@ export function createHolding(move: MoveLane): Holding {
     return lane?.drain?.leaseId === leaseId ? { kind: 'begun', lane, wakeAtEpochMs: nowEpochMs } : { kind: 'refused', lane };
   };
 
-  const endDrain: Holding['endDrain'] = async (endpointId, { leaseId, seq, taken, wakeAtEpochMs }) => {
+  const endDrain: Holding['endDrain'] = async (endpointId, { leaseId, seq, seenEpochMs, taken, wakeAtEpochMs }) => {
     const x = new Expressions();
     const [drain, held, wakeAt] = [x.name('drain'), x.name('held'), x.name('wakeAt')];
-    const clauses = [`${drain}[0] = ${x.value(leaseId)}`, `${x.name('holdSeq')} = ${x.value(seq)}`];
+    const clauses = [`${drain}[0] = ${x.value(leaseId)}`, `${x.name('holdSeq')} = ${x.value(seq)}`, `${wakeAt} = ${x.value(seenEpochMs)}`];
     const change: Change = wakeAtEpochMs === undefined
       // `holdSeq` stays: it must never come twice.
       ? { sets: [], removes: [x.name('holding'), x.name('heldAt'), held, wakeAt, drain], clauses }

@@ -76,6 +76,6 @@ async function read1(db: DynamoDBClient, table: string, keys: readonly Key[]): P
 }
 
 /** With the payload's hash: a message that contradicts an event's record must not replace what is held for it. */
-function keyOf({ recordKey, payloadHash }: PayloadName): string {
-  return `${recordKey}#${payloadHash}`;
+function keyOf({ recordKey, payloadHash, generation }: PayloadName): string {
+  return `${recordKey}#${generation}#${payloadHash}`;
 }

@@ -55,7 +55,7 @@ export function createDynamoDbRecords(db: DynamoDBClient, tables: { endpoints: s
         await db.send(new UpdateItemCommand(update(new Expressions(), from, to)));
         return 'written';
       } catch (error) {
-        const held = heldBetween(error, from);
+        const held = heldBetween(error, from, to);
         if (held === undefined) return answerOf(error, to);
         return write(held, acrossHold(held, to));
       }
@@ -143,12 +143,12 @@ export function createDynamoDbRecords(db: DynamoDBClient, tables: { endpoints: s
 }
 
 /** The record as a hold left it, where nothing but a hold has come between. */
-function heldBetween(error: unknown, from: DeliveryRecord | undefined): WaitingRecord | undefined {
+function heldBetween(error: unknown, from: DeliveryRecord | undefined, to: DeliveryRecord): WaitingRecord | undefined {
   if (!(error instanceof ConditionalCheckFailedException) || error.Item === undefined) return undefined;
   const found = toRecord(unmarshall(error.Item));
   if (found.state !== 'waiting' || found.home !== 'held') return undefined;
-  // No record is the same as one that waits in generation 0, with no attempt.
-  const { generation, attempt } = from ?? { generation: 0, attempt: 0 };
+  // No record is the same as one that waits with no attempt, in the generation that the copy begins.
+  const { generation, attempt } = from ?? { generation: to.generation, attempt: 0 };
   const wasHeld = from?.state === 'waiting' && from.home === 'held';
   return !wasHeld && found.generation === generation && found.attempt === attempt ? found : undefined;
 }

@@ -52,8 +52,8 @@ export function afterReap(record: WaitingRecord, leaseId: string, nowEpochMs: nu
     ...record,
     attempt: record.attempt + 1,
     ambiguous: record.ambiguous + 1,
-    // The claim had to expire first, and that took longer than a first backoff.
-    dueEpochMs: nowEpochMs,
+    // Due at once, for the claim had to expire first; and in its old place among what is held.
+    dueEpochMs: Math.min(record.dueEpochMs, nowEpochMs),
     lastEpochMs: nowEpochMs,
     lastLease: { leaseId, kind: 'reaped' },
     history: appended(record.history, entry),

@@ -4,6 +4,8 @@
 export interface PayloadName {
   readonly recordKey: string;
   readonly payloadHash: string;
+  /** Of the delivery that it is held for: what removes the payload of one generation, late, must not take that of the next. */
+  readonly generation: number;
 }
 
 /** The bodies of messages that are held. */

@@ -32,7 +32,7 @@ export interface Lanes {
   moveWakeUp(endpointId: string, fromEpochMs: number, toEpochMs: number): Promise<MoveAnswer>;
   /** Begins a run of the drain where anything is held, and no other run is alive. Until it ends, the wake-up is its expiry. */
   beginDrain(endpointId: string, run: DrainRun, nowEpochMs: number): Promise<BeginAnswer>;
-  /** Ends a run, if it is still this one's and nothing was held since `seq`. */
+  /** Ends a run, if it is still this one's, nothing was held since `seq`, and nobody has asked for another. */
   endDrain(endpointId: string, end: DrainEnd): Promise<MoveAnswer>;
 }
 
@@ -60,6 +60,8 @@ export interface DrainEnd {
   readonly leaseId: string;
   /** The newest hold that it has looked for. */
   readonly seq: number;
+  /** The wake-up as it saw it last: its own expiry, unless somebody has asked for it since. */
+  readonly seenEpochMs: number;
   /** Deliveries that it has taken out of the hold. */
   readonly taken: number;
   /** When it is to come again; undefined where nothing is held any more. */

@@ -159,7 +159,8 @@ function planEnd(h: History, { isStale, isEmpty, isOther }: { isStale: boolean; 
   const { lane } = h.state;
   if (lane?.drain === undefined) return undefined;
   const leaseId = isOther ? 'D-other' : lane.drain.leaseId;
-  const end = { leaseId, seq: lane.holdSeq - (isStale ? 1 : 0), taken: Math.min(1, lane.holding?.count ?? 0), wakeAtEpochMs: isEmpty ? undefined : h.nowEpochMs + 9 };
+  const seenEpochMs = lane.holding?.wakeAtEpochMs ?? 0;
+  const end = { leaseId, seq: lane.holdSeq - (isStale ? 1 : 0), seenEpochMs, taken: Math.min(1, lane.holding?.count ?? 0), wakeAtEpochMs: isEmpty ? undefined : h.nowEpochMs + 9 };
   return planned(operations.endDrain(`end run ${leaseId} as of hold ${end.seq}${isEmpty ? ', nothing held' : ''}`, h.endpointId, end));
 }
 

@@ -143,14 +143,14 @@ export function wakeUpMoved(state: State, fromEpochMs: number, toEpochMs: number
 export function drainBegun(state: State, run: DrainRun, nowEpochMs: number): Seen {
   const { lane } = state;
   const why = reasons({ 'begin: nothing is held': lane?.holding === undefined, 'begin: a run is alive': lane?.drain !== undefined && lane.drain.expiresEpochMs > nowEpochMs });
-  if (lane?.holding === undefined || why.length > 0) return { state, seen: { kind: lane?.drain?.leaseId === run.leaseId ? 'begun' : 'refused', lane }, why };
+  if (lane?.holding === undefined || why.length > 0) return { state, seen: lane?.drain?.leaseId === run.leaseId ? { kind: 'begun', lane, wakeAtEpochMs: nowEpochMs } : { kind: 'refused', lane }, why };
   const next = { ...lane, drain: run, holding: { ...lane.holding, wakeAtEpochMs: run.expiresEpochMs } };
-  return { state: { ...state, lane: next }, seen: { kind: 'begun', lane: next } };
+  return { state: { ...state, lane: next }, seen: { kind: 'begun', lane: next, wakeAtEpochMs: lane.holding.wakeAtEpochMs } };
 }
 
-export function drainEnded(state: State, { leaseId, seq, taken: count, wakeAtEpochMs }: DrainEnd): Seen {
+export function drainEnded(state: State, { leaseId, seq, seenEpochMs, taken: count, wakeAtEpochMs }: DrainEnd): Seen {
   const { lane } = state;
-  const why = reasons({ 'end: another run': lane?.drain?.leaseId !== leaseId, 'end: held meanwhile': lane?.holdSeq !== seq });
+  const why = reasons({ 'end: another run': lane?.drain?.leaseId !== leaseId, 'end: held meanwhile': lane?.holdSeq !== seq, 'end: asked for meanwhile': lane?.holding?.wakeAtEpochMs !== seenEpochMs });
   if (lane === undefined || why.length > 0) {
     const isOwn = lane !== undefined && lane.drain === undefined && lane.holdSeq === seq && lane.holding?.wakeAtEpochMs === wakeAtEpochMs;
     return { state, seen: isOwn ? { kind: 'moved' } : { kind: 'lost', lane }, why };
