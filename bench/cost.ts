@@ -23,11 +23,11 @@ const sharedSlots = 20;
 const curveLeases = [1, 2, 4, 8, 16, lane.maxSlots];
 
 const source = 'O8';
-/** Of a delivered event. */
+/** Of a delivered event. Beside its record an environment reads the installation's switch every few seconds, half a unit: a round may have one such read. */
 const limits = {
-  shared: { writeUnits: 1.3, readUnits: 1 },
-  apart: { writeUnits: 3.2, readUnits: 1 },
-  single: { writeUnits: 3.2, readUnits: 1 },
+  shared: { writeUnits: 1.3, readUnits: 1.05 },
+  apart: { writeUnits: 3.2, readUnits: 1.05 },
+  single: { writeUnits: 3.2, readUnits: 1.5 },
 } as const;
 
 const notes = [

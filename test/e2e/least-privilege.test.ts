@@ -81,6 +81,17 @@ async function holdAndDrain(): Promise<void> {
   });
   await embedded.drainQueue();
 
+  // Asked for less by its second answer, the drain comes again some seconds later.
+  await open(30_000);
+  await hold('evt_first');
+  await hold('evt_less');
+  answers.push(200, 429);
+  await until('both are delivered', async () => {
+    await embedded.skip();
+    return (await Promise.all(['evt_first', 'evt_less'].map((id) => embedded.record('held', id)))).every((r) => r?.state === 'delivered');
+  });
+  await embedded.drainQueue();
+
   // Given up by the drain without an attempt, after a dead run's claim is cleared.
   await open(30_000);
   await hold('evt_disabled');

@@ -15,8 +15,9 @@ export function describeCrashes(title: string, scenarios: readonly Scenario[]): 
       const { effects, crashes, problems } = await harness.crashEverywhere(scenario);
       console.log(`${scenario.name}: ${crashes} crashes around ${effects.length} effects: ${effects.join(', ')}`);
       expect(problems).toEqual([]);
-      // A scenario without effects would prove nothing.
-      expect(crashes).toBeGreaterThanOrEqual(2 * effects.length - 2);
+      // A scenario without effects would prove nothing. Looks that are made every few seconds are not in every run.
+      const regular = effects.filter((effect) => !/GetQueueAttributes|GetItem/.test(effect));
+      expect(crashes).toBeGreaterThanOrEqual(2 * regular.length - 2);
     });
   });
 }
