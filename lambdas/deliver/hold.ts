@@ -1,4 +1,4 @@
-import { triedFromEpochMs } from '../shared/core/breaker.ts';
+import { probedFromEpochMs } from '../shared/core/breaker.ts';
 import { claimEndsEpochMs, isExpired } from '../shared/core/lane.ts';
 import { held, renewed } from '../shared/core/decide.ts';
 import { assertTransition, type DeliveryRecord, type WaitingRecord } from '../shared/core/record.ts';
@@ -164,7 +164,7 @@ function wakeAtOf({ clock }: DeliverDeps, { stop, config }: { stop: Stop; config
   const nowEpochMs = clock.nowEpochMs();
   switch (stop.kind) {
     case 'open':
-      return Math.max(triedFromEpochMs(stop.open, config.breaker, nowEpochMs), stop.open.canary?.expiresEpochMs ?? 0);
+      return probedFromEpochMs(stop.open, config.breaker, nowEpochMs);
     case 'rate':
       return stop.untilEpochMs;
     case 'paused':

@@ -104,8 +104,6 @@ export async function sendWaves(deps: DeliverDeps, endpointId: string, copies: r
     left = [...left, ...more];
     stop = { kind: 'done' };
     if (left.length === 0) break;
-    // As it is now: it may have been paused since the wave before.
-    endpoint = await deps.endpoints.get(endpointId);
     if (isPaused(endpoint)) {
       stop = { kind: 'paused' };
       break;
@@ -144,6 +142,8 @@ export async function sendWaves(deps: DeliverDeps, endpointId: string, copies: r
       stop = { kind: 'full' };
       break;
     }
+    // Not before the first wave, where it has just been read; since then it may have been paused.
+    endpoint = await deps.endpoints.get(endpointId);
   }
   await close();
   return { endpoint, exits, left, stop, holding, leavesClaims, seen };

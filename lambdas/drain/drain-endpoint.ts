@@ -1,6 +1,6 @@
 import type { Invocation } from '../deliver/types.ts';
 import { sendWaves, type Waves } from '../deliver/waves.ts';
-import { triedFromEpochMs } from '../shared/core/breaker.ts';
+import { probedFromEpochMs } from '../shared/core/breaker.ts';
 import type { Lane } from '../shared/core/lane.ts';
 import { drain as limits, hold as holdLimits, lease } from '../shared/limits/numbers.ts';
 import { buryAged } from './bury-aged.ts';
@@ -70,8 +70,8 @@ async function nextOf(deps: DrainDeps, endpointId: string, { stop, endpoint }: W
   const soonEpochMs = turn.attempts() + taken > 0 ? nowEpochMs : nowEpochMs + limits.busyMs;
   switch (stop.kind) {
     case 'open': {
-      const fromEpochMs = endpoint?.config === undefined ? nowEpochMs : triedFromEpochMs(stop.open, endpoint.config.breaker, nowEpochMs);
-      return { kind: 'blocked', untilEpochMs: Math.max(fromEpochMs, stop.open.canary?.expiresEpochMs ?? 0, nowEpochMs) };
+      const fromEpochMs = endpoint?.config === undefined ? nowEpochMs : probedFromEpochMs(stop.open, endpoint.config.breaker, nowEpochMs);
+      return { kind: 'blocked', untilEpochMs: Math.max(fromEpochMs, nowEpochMs) };
     }
     case 'paused':
       return { kind: 'blocked', untilEpochMs: nowEpochMs + holdLimits.pausedLookMs };

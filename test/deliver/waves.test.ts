@@ -1,5 +1,6 @@
 /** Slots that are used again for the rest of a batch: one write between two waves, and what happens where that write fails. */
 import { beforeEach, describe, expect, it } from 'vitest';
+import { createEndpointCache } from '../../lambdas/deliver/endpoint-cache.ts';
 import type { AdmitAnswer, GiveBack, Lanes } from '../../lambdas/shared/ports/index.ts';
 import { deliver } from '../../lambdas/shared/limits/numbers.ts';
 import { bodyOf, endpointOf, receivedOf } from '../support/builders.ts';
@@ -167,5 +168,16 @@ describe('an exchange', () => {
     expect(await h.run(batchOf('a', 'b', 'c'), lanes)).toEqual([]);
     expect(h.queues.buried.map(({ record }) => [record.eventId, record.reason])).toEqual([['c', 'disabled']]);
     expect(await h.lane()).toMatchObject({ avail: 2, ...idle });
+  });
+});
+
+describe('an endpoint that is not delivered to', () => {
+  it.each(['disabled', 'paused', 'unknown'])('is read once for what is received of it (%s)', async (status) => {
+    if (status === 'unknown') await h.store.remove('acme');
+    else await h.store.put(endpointOf({ status }, 'V2'));
+    let reads = 0;
+    const read = (endpointId: string) => (reads++, h.store.endpoints.read(endpointId));
+    await h.run(batchOf('a', 'b'), { endpoints: createEndpointCache({ read }, 10) });
+    expect(reads).toBe(1);
   });
 });

@@ -107,9 +107,14 @@ export function afterReport(breaker: Breaker | undefined, report: HealthReport, 
 
 /** True where one delivery may be sent to see how the endpoint is. */
 export function mayProbe(breaker: OpenBreaker, policy: BreakerPolicy, nowEpochMs: number): boolean {
+  return probedFromEpochMs(breaker, policy, nowEpochMs) <= nowEpochMs;
+}
+
+/** When a delivery may be sent to see how the endpoint is: its time has come, and no canary is under way. */
+export function probedFromEpochMs(breaker: OpenBreaker, policy: BreakerPolicy, nowEpochMs: number): number {
   const { canary } = breaker;
   const endsEpochMs = canary === undefined ? nowEpochMs : believed(canary.expiresEpochMs, longestLeaseMs, nowEpochMs);
-  return triedFromEpochMs(breaker, policy, nowEpochMs) <= nowEpochMs && endsEpochMs <= nowEpochMs;
+  return Math.max(triedFromEpochMs(breaker, policy, nowEpochMs), endsEpochMs);
 }
 
 /** When an open breaker may be tried: now, where its end is not to be believed. */
