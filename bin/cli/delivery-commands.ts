@@ -11,6 +11,7 @@ import { triedFromEpochMs, type Breaker } from '../../lambdas/shared/core/breake
 import { isStopped } from '../../lambdas/shared/core/fleet.ts';
 import { inFlight } from '../../lambdas/shared/core/lane.ts';
 import { parseMessage } from '../../lambdas/shared/core/parse.ts';
+import { pausedFor } from '../../lambdas/shared/core/rate.ts';
 import { stateName, type DeliveryRecord } from '../../lambdas/shared/core/record.ts';
 import { ulid } from '../../lambdas/shared/core/version.ts';
 import { message as messageLimits } from '../../lambdas/shared/limits/numbers.ts';
@@ -151,6 +152,7 @@ async function status(target: Target, out: Output, id: string | undefined): Prom
     failuresInARow: lane.failures,
     breaker: breakerOf({ endpoint, lane }, nowEpochMs),
     slow: lane.pace?.isSlow === true,
+    ...refusalsOf({ endpoint, lane }, nowEpochMs),
     held: lane.holding?.count ?? 0,
     dead: dead.filter((record) => record.endpointId === endpointIdOf(endpoint)).length,
   }));
@@ -160,7 +162,7 @@ async function status(target: Target, out: Output, id: string | undefined): Prom
     drain: await depth(target, target.drainQueueUrl),
     deadLetter: await depth(target, target.deadLetterQueueUrl),
   };
-  const rows = endpoints.map((e) => [e.endpointId, e.breaker.cause === undefined ? e.state : `${e.state} (${e.breaker.cause})`, e.breaker.until ?? '-', `${e.inFlight}/${e.slots}`, String(e.held), String(e.failuresInARow), String(e.dead)]);
+  const rows = endpoints.map((e) => [e.endpointId, withNotes(e.state, [e.breaker.cause, e.disabledFor, e.flagged?.why]), e.breaker.until ?? e.askedToWaitUntil ?? '-', `${e.inFlight}/${e.slots}`, String(e.held), String(e.failuresInARow), String(e.dead)]);
   const human = [
     ...(stopped ? ['All sending is stopped. Start it: sluice resume --all'] : []),
     table(['ENDPOINT', 'STATE', 'NEXT TRY', 'IN FLIGHT', 'HELD', 'FAILED IN A ROW', 'DEAD'], rows),
@@ -178,6 +180,22 @@ function stateOf({ endpoint, lane }: Registered, nowEpochMs: number): EndpointSt
   if (lane.breaker?.state === 'open') return triedFromEpochMs(lane.breaker, endpoint.config.breaker, nowEpochMs) > nowEpochMs ? 'open' : 'half-open';
   if (lane.failures > 0) return 'failing';
   return lane.pace?.isSlow === true ? 'slow' : 'ok';
+}
+
+/** What the endpoint itself has said: that it is gone, that it refuses everything, or that it wants to be left alone for a while. */
+function refusalsOf({ endpoint, lane }: Registered, nowEpochMs: number): { disabledFor?: string; flagged?: { why: string; since: string }; askedToWaitUntil?: string } {
+  const disabledFor = endpoint.config?.disabledFor?.why;
+  const untilEpochMs = pausedFor(lane.pausedUntilEpochMs, nowEpochMs);
+  return {
+    ...(disabledFor === undefined ? {} : { disabledFor }),
+    ...(lane.flag === undefined ? {} : { flagged: { why: lane.flag.why, since: time(lane.flag.sinceEpochMs) } }),
+    ...(untilEpochMs <= nowEpochMs ? {} : { askedToWaitUntil: time(untilEpochMs) }),
+  };
+}
+
+function withNotes(state: EndpointState, notes: readonly (string | undefined)[]): string {
+  const said = notes.filter((note) => note !== undefined);
+  return said.length === 0 ? state : `${state} (${said.join(', ')})`;
 }
 
 function breakerOf({ endpoint, lane: { breaker } }: Registered, nowEpochMs: number): { state: Breaker['state']; cause?: string; until?: string; trips?: number } {

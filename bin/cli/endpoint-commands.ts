@@ -14,7 +14,7 @@ import { breaker as limits } from '../../lambdas/shared/limits/numbers.ts';
 import type { StoredEndpoint } from '../../lambdas/shared/ports/index.ts';
 import { addPauseCommands, wakeNow } from './pause-commands.ts';
 import { addPingCommand } from './ping-command.ts';
-import { parseConfig, secretsFor, withSettings } from './endpoint-document.ts';
+import { checkSchedule, parseConfig, secretsFor, withSettings } from './endpoint-document.ts';
 import { failure, readInput, table, usageError, type Output } from './output.ts';
 import type { Target } from './target.ts';
 
@@ -26,6 +26,7 @@ interface PutOptions {
   set: string[];
   secret: string[];
   bodySecret?: string;
+  shortRetries?: boolean;
 }
 
 export function addEndpointCommands(program: Command, run: Run): void {
@@ -40,7 +41,8 @@ export function addEndpointCommands(program: Command, run: Run): void {
     .option('--set <key=value>', 'set one field, such as retry.attempts=5 (repeatable)', collect, [])
     .option('--secret <@file|->', 'import a secret of the scheme standard from a file or standard input, newest first (repeatable); else one is made', collect, [])
     .option('--body-secret <@file|->', 'import the secret of the schemes hub256 and hmac-body from a file or standard input; for hub256 one is made otherwise')
-    .addHelpText('after', '\nExamples:\n  sluice endpoint put acme-prod --url https://acme.example/hooks\n  sluice endpoint put acme-prod --set maxInFlight=4 --set retry.attempts=6\n  sluice endpoint put acme-prod --set \'signing=[{"scheme":"standard"},{"scheme":"hub256"}]\' --body-secret @secret.txt')
+    .option('--short-retries', 'accept a retry schedule that gives up long before its age limit, retry.maxAgeS')
+    .addHelpText('after', '\nExamples:\n  sluice endpoint put acme-prod --url https://acme.example/hooks\n  sluice endpoint put acme-prod --set maxInFlight=4 --set retry.maxAgeS=345600\n  sluice endpoint put acme-prod --set \'signing=[{"scheme":"standard"},{"scheme":"hub256"}]\' --body-secret @secret.txt')
     .action((id: string, options: PutOptions) => run((target, out) => put(target, out, id, options)));
 
   endpoint
@@ -83,7 +85,8 @@ export function addEndpointCommands(program: Command, run: Run): void {
 async function put(target: Target, out: Output, id: string, options: PutOptions): Promise<void> {
   const registry = registryOf(target);
   const before = (await registry.get(checkedId(id)))?.endpoint;
-  const config = withPauses(await configFrom(target, id, options, before), before);
+  const config = withHistory(await configFrom(target, id, options, before), before);
+  checkSchedule(config, before?.config, options.shortRetries ?? false);
   const { made, ...secrets } = secretsFor(config.signing, before, await readSecrets(options), randomBytes);
   out.note(`Target: ${target.name}`);
   const version = ulid(Date.now(), randomBytes(10));
@@ -119,9 +122,10 @@ async function wakeHeld(target: Target, id: string, seen?: Lane): Promise<'woken
   }
 }
 
-/** Pauses are noted when the status changes, and stay with the endpoint whatever replaces the rest of it. */
-function withPauses(config: EndpointConfig, before: StoredEndpoint | undefined): EndpointConfig {
-  return { ...config, pauses: pausesAfter(before?.config?.pauses ?? config.pauses, config.status, Date.now()) };
+/** Pauses are noted when the status changes, and stay with the endpoint whatever replaces the rest of it; so does why it is disabled. */
+function withHistory(config: EndpointConfig, before: StoredEndpoint | undefined): EndpointConfig {
+  const pauses = pausesAfter(before?.config?.pauses ?? config.pauses, config.status, Date.now());
+  return { ...config, pauses, disabledFor: config.status === 'disabled' ? (before?.config?.disabledFor ?? null) : null };
 }
 
 /**
@@ -205,8 +209,8 @@ async function documentFrom(options: PutOptions): Promise<Record<string, unknown
 /** A put replaces, so a field that was left out goes back to its default: what changed is said. */
 function changedFields(before: Readonly<Record<string, unknown>>, after: Readonly<Record<string, unknown>>): string[] {
   const keys = new Set([...Object.keys(after), ...Object.keys(before)]);
-  // Pauses follow from the status, which is said.
-  return [...keys].filter((key) => key !== 'pauses' && !isDeepStrictEqual(before[key], after[key]));
+  // What follows from the status is not said beside it.
+  return [...keys].filter((key) => key !== 'pauses' && key !== 'disabledFor' && !isDeepStrictEqual(before[key], after[key]));
 }
 
 async function remove(target: Target, out: Output, id: string, yes: boolean): Promise<void> {

@@ -1,4 +1,6 @@
+import { isDeepStrictEqual } from 'node:util';
 import { destinationProblem } from '../../lambdas/shared/core/address.ts';
+import { scheduleProblem } from '../../lambdas/shared/core/schedule.ts';
 import type { EgressRules } from '../../lambdas/shared/limits/egress.ts';
 import { endpointSchema, secretsSchema, type EndpointConfig } from '../../lambdas/shared/limits/endpoint-schema.ts';
 import { endpoint } from '../../lambdas/shared/limits/numbers.ts';
@@ -60,6 +62,18 @@ export function parseConfig(document: Document, stage: StageBounds): EndpointCon
   if (destination !== undefined) lines.unshift(`url: ${destination}`);
   if (lines.length > 0) throw refused(lines);
   return parsed.data;
+}
+
+/**
+ * Refuses a retry schedule that its age limit cuts off, or that gives up long before it unless that is wanted (T4). One that is
+ * stored already, as it is, is left alone: another field must be changeable beside it.
+ */
+export function checkSchedule(config: EndpointConfig, before: EndpointConfig | undefined, acceptsShort: boolean): void {
+  const { retry, budgetsMs } = config;
+  if (before !== undefined && isDeepStrictEqual([before.retry, before.budgetsMs], [retry, budgetsMs])) return;
+  const problem = scheduleProblem(retry, budgetsMs);
+  if (problem === undefined || (problem.kind === 'short' && acceptsShort)) return;
+  throw refused([problem.kind === 'short' ? `${problem.message}; or say --short-retries if that is wanted` : problem.message]);
 }
 
 function parseSecrets(secrets: readonly string[]): string[] {

@@ -65,7 +65,7 @@ async function holdPing(target: Target, endpointId: string): Promise<string> {
   const blank = blankRecord({ endpointId, recordKey, eventId, eventType: pingEventType, payloadHash }, nowEpochMs);
   if ((await createDynamoDbPayloads(target.db, target.payloadsTable).put(blank, body, nowEpochMs)) !== 'written') throw busy();
   if ((await createDynamoDbRecords(target.db, tables).hold(undefined, held({ ...blank, dueEpochMs: pingDueEpochMs }, 0))) !== 'written') throw busy();
-  if ((await createDynamoDbLanes(target.db, tables).hold(endpointId, { count: 1, nowEpochMs, wakeAtEpochMs: nowEpochMs })).kind !== 'noted') {
+  if ((await createDynamoDbLanes(target.db, tables).hold(endpointId, { count: 1, nowEpochMs, wakeAtEpochMs: nowEpochMs, isReady: true })).kind !== 'noted') {
     throw failure('The ping may still be sent within the hour, or not: DynamoDB did not answer. Repeat the command.');
   }
   return recordKey;

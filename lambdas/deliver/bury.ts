@@ -1,17 +1,23 @@
 import { dead, reasonToGiveUp, renewed } from '../shared/core/decide.ts';
-import { hashOf, syntheticKeyOf } from '../shared/core/keys.ts';
+import { hashOf, isSynthetic, syntheticKeyOf } from '../shared/core/keys.ts';
 import type { Parsed } from '../shared/core/parse.ts';
 import { assertTransition, blankRecord, type DeadRecord, type DeliveryRecord } from '../shared/core/record.ts';
 import { hold as holdLimits } from '../shared/limits/numbers.ts';
 import type { LaneGuard, ReceivedMessage, StoredEndpoint } from '../shared/ports/index.ts';
 import { blankOf, decideCopy } from './decide-copy.ts';
-import { putBack, putBackPastClaim } from './retain.ts';
+import { dropPayload, putBack, putBackPastClaim } from './retain.ts';
 import { reapExpired } from './reap.ts';
 import type { Copy, DeliverDeps, Exit, Invocation } from './types.ts';
 
-/** The last steps of every burial: queue first, then the mark, then the acknowledgement. Each may be repeated. */
+/**
+ * The last steps of every burial: the body beside the record, for its replay; then the queue, the mark, the acknowledgement. Each
+ * may be repeated.
+ */
 export async function finishBurial(deps: DeliverDeps, received: ReceivedMessage, record: DeliveryRecord | undefined): Promise<Exit> {
   if (record?.state !== 'dead') throw new Error('only a dead record is buried');
+  // What was held has its body there already.
+  const isThere = deps.serves === 'held' && !isSynthetic(record.recordKey);
+  if (!isThere && (await deps.payloads.put(record, received.body, deps.clock.nowEpochMs())) !== 'written') return putBack(deps, received);
   try {
     await deps.queues.bury(received.body, record);
   } catch (error) {
@@ -130,6 +136,7 @@ async function writeUnclaimed(deps: DeliverDeps, copy: Copy, { record, to, endpo
   const { answer, claim } = await deps.records.writeUnclaimed(record, to, guardOf(copy, endpoint));
   if (answer === 'written') {
     if (retires !== undefined) await deps.records.retire(retires);
+    await dropPayload(deps, retires ?? record);
     return finishBurial(deps, copy.received, to);
   }
   if (claim === undefined) return putBack(deps, copy.received);

@@ -1,4 +1,3 @@
-import { sampleOf, type Sample } from '../shared/core/breaker.ts';
 import { afterAttempt, afterPing, dead, reasonToGiveUp, renewed, type CountedOutcome } from '../shared/core/decide.ts';
 import type { Timing } from '../shared/core/outcome.ts';
 import { assertTransition, type DeliveryRecord, type WaitingRecord } from '../shared/core/record.ts';
@@ -7,8 +6,8 @@ import type { Endpoint } from '../shared/ports/index.ts';
 import { attempt } from './attempt.ts';
 import { buryConflict, finishBurial } from './bury.ts';
 import { blankOf, decideCopy } from './decide-copy.ts';
-import { noteHold, noteResend, waitUntilDue } from './hold.ts';
-import { putBack, putBackFaulted, putBackPastClaim, putBackUntil } from './retain.ts';
+import { noteHeldAgain, noteResend, waitUntilDue } from './hold.ts';
+import { dropPayload, putBack, putBackFaulted, putBackPastClaim } from './retain.ts';
 import type { RateGate } from './spend-rate.ts';
 import type { Copy, DeliverDeps, Exit, Invocation } from './types.ts';
 
@@ -32,8 +31,8 @@ export interface Claimed {
   readonly invocation: Invocation;
   /** Asked for a request only: all else is done that needs none. */
   readonly rate: Pick<RateGate, 'take'>;
-  /** Told what the attempt says about the endpoint, whatever becomes of its verdict. */
-  readonly hear: (sample: Sample) => void;
+  /** Told how the attempt ended, whatever becomes of its verdict; `isPing` where it was an operator's test event. */
+  readonly hear: (outcome: CountedOutcome, isPing: boolean) => void;
 }
 
 /** What the receive finds decides: send, wait, bury, or nothing. Never rejects: a fault keeps message and claim. */
@@ -61,17 +60,18 @@ async function deliverClaimed(deps: DeliverDeps, claimed: Claimed): Promise<Sett
     case 'takeUp':
       // Found again by its key if this worker dies before it has sent: only operators no longer see it as dead.
       await deps.records.retire(decision.buried);
+      await dropPayload(deps, decision.buried);
       return send(deps, claimed, blankOf(copy));
     case 'done':
       deps.telemetry.event('copy-done', { endpointId: copy.message.endpointId, eventId: copy.message.eventId, why: decision.why });
       return { exit: { kind: 'ack' }, release: true, ...(record === undefined ? {} : { record }) };
     case 'held':
       // Repeated before the acknowledgement: whoever held it may have died before it was noted.
-      return (await noteResend(deps, copy, record as WaitingRecord)) && (await noteHold(deps, { endpointId: copy.message.endpointId, count: 0, wakeAtEpochMs: nowEpochMs }))
+      return (await noteResend(deps, copy, record as WaitingRecord)) && (await noteHeldAgain(deps, record as WaitingRecord))
         ? { exit: { kind: 'ack' }, release: true }
         : { exit: await putBack(deps, copy.received), release: true };
     case 'early':
-      return early(deps, claimed, record as WaitingRecord, decision.dueEpochMs);
+      return early(deps, claimed, record as WaitingRecord);
     case 'conflict':
       return { exit: await buryConflict(deps, copy, decision.detail), release: true };
     case 'buryAgain':
@@ -84,14 +84,14 @@ async function deliverClaimed(deps: DeliverDeps, claimed: Claimed): Promise<Sett
 }
 
 /** A resend that meets a delivery under way is answered by it: noted now, or this copy would ask again once it is delivered. */
-async function early(deps: DeliverDeps, claimed: Claimed, record: WaitingRecord, dueEpochMs: number): Promise<Settled> {
+async function early(deps: DeliverDeps, claimed: Claimed, record: WaitingRecord): Promise<Settled> {
   const { copy, invocation } = claimed;
   const noted = withResend(record, copy);
   assertTransition(record, noted);
   if (noted.resend > record.resend && (await deps.records.write(record, noted)) !== 'written') {
     return { exit: await putBack(deps, copy.received), release: true };
   }
-  return { exit: await putBackUntil(deps, copy.received, dueEpochMs, invocation), release: true, record: noted };
+  return { exit: await waitUntilDue(deps, copy, noted, invocation), release: true, record: noted };
 }
 
 /** Writes the next generation before anything is sent in it: a crash after the POST must find it begun. */
@@ -99,6 +99,7 @@ async function sendRenewed(deps: DeliverDeps, claimed: Claimed, next: WaitingRec
   assertTransition(claimed.record, next);
   const answer = await deps.records.write(claimed.record, next);
   if (answer !== 'written') return { exit: await putBack(deps, claimed.copy.received), release: true };
+  await dropPayload(deps, claimed.record);
   return send(deps, { ...claimed, record: next }, next);
 }
 
@@ -110,7 +111,9 @@ async function send(deps: DeliverDeps, claimed: Claimed, waiting: WaitingRecord)
     return settle(deps, claimed, dead(now, giveUp, `found ${giveUp} when it was due`), true);
   }
 
-  if (!(await claimed.rate.take())) return { exit: { kind: 'retain' }, release: true, isUntried: true };
+  const asPing = isPing(deps, copy, waiting);
+  // An operator's one question is asked all the same.
+  if (!asPing && !(await claimed.rate.take())) return { exit: { kind: 'retain' }, release: true, isUntried: true };
 
   const outcome = await attempt(deps, { endpoint, copy, record: waiting, invocation });
   if (outcome.kind === 'notStarted') {
@@ -119,10 +122,10 @@ async function send(deps: DeliverDeps, claimed: Claimed, waiting: WaitingRecord)
     if (deps.serves === 'held' && outcome.why === 'no-socket') return { exit: { kind: 'retain' }, release: true, isUntried: true };
     return { exit: await putBack(deps, copy.received), release: true };
   }
-  claimed.hear(sampleOf(outcome));
+  claimed.hear(outcome, asPing);
   const verdict = { nowEpochMs: deps.clock.nowEpochMs(), random: deps.random.number(), leaseId };
   const attempted = afterAttempt(withResend(waiting, copy), outcome, endpoint.config, verdict);
-  const settledAs = isPing(deps, copy, waiting) ? afterPing(attempted) : attempted;
+  const settledAs = asPing ? afterPing(attempted) : attempted;
   deps.telemetry.attempt({
     endpointId: copy.message.endpointId,
     eventId: copy.message.eventId,

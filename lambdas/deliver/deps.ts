@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { createDynamoDb, createScheduler, createSqs } from '../shared/adapters/aws-clients.ts';
+import { createDisableEndpoint } from '../shared/adapters/dynamodb-disable.ts';
 import { createDynamoDbEndpoints } from '../shared/adapters/dynamodb-endpoints.ts';
 import { createFleetReader } from '../shared/adapters/dynamodb-fleet.ts';
 import { createDynamoDbLanes } from '../shared/adapters/dynamodb-lanes.ts';
@@ -65,6 +66,7 @@ export function createSender(service: string, serves: CopyHome, environment: Nod
       createEndpointCache(createDynamoDbEndpoints(db, tables.endpoints), numbers.endpoint.maxCached),
       createFleetReader(db, tables.endpoints), clock, telemetry,
     ),
+    disableEndpoint: createDisableEndpoint(db, tables.endpoints),
     lanes: createDynamoDbLanes(db, tables),
     records: createDynamoDbRecords(db, tables),
     queues,

@@ -8,7 +8,7 @@ import type { ReceivedMessage } from '../shared/ports/index.ts';
 import { buryConflict, buryOverLimit, finishBurial } from './bury.ts';
 import { blankOf, decideCopy } from './decide-copy.ts';
 import { reapExpired } from './reap.ts';
-import { putBack, putBackPastClaim, putBackUntil, putBackUntried } from './retain.ts';
+import { dropPayload, putBack, putBackPastClaim, putBackUntil, putBackUntried } from './retain.ts';
 import type { Copy, DeliverDeps, Exit, Invocation } from './types.ts';
 import type { Stop, Waves } from './waves.ts';
 
@@ -17,12 +17,12 @@ type Why = Pick<Waves, 'stop' | 'holding' | 'endpoint' | 'seen'> & { readonly co
 
 /**
  * True where a delivery that was not tried goes to the hold: its endpoint is served by the drain alone, others of it are held
- * already, it has come back twice, or too much waits in the queue. One whose lane is not known comes back.
+ * already and may be sent now, it has come back twice, or too much waits in the queue. One whose lane is not known comes back.
  */
 export function mustHold({ receiveCount }: ReceivedMessage, { stop, holding }: Pick<Waves, 'stop' | 'holding'>, isCrowded: boolean): boolean {
   if (stop.kind === 'unknown') return isCrowded || receiveCount >= putBackLimits.lateReceive;
   if (stop.kind === 'full' || stop.kind === 'done' || stop.kind === 'rate') {
-    return holding !== undefined || isCrowded || receiveCount > putBackLimits.fullCeilingsS.length;
+    return holding?.isReady === true || isCrowded || receiveCount > putBackLimits.fullCeilingsS.length;
   }
   return true;
 }
@@ -45,7 +45,7 @@ export async function holdCopies(deps: DeliverDeps, copies: readonly Copy[], why
   const holds = stored.filter(([, s]) => s.exit === 'held');
   if (holds.length === 0) return exits;
   const count = holds.filter(([, s]) => s.isNew === true).length;
-  const isNoted = await noteHold(deps, { endpointId: why.config.endpointId, count, wakeAtEpochMs: wakeAtOf(deps, why) });
+  const isNoted = await noteHold(deps, { endpointId: why.config.endpointId, count, wakeAtEpochMs: wakeAtOf(deps, why), isReady: true });
   for (const [{ received }] of holds) exits.set(received.messageId, isNoted ? { kind: 'ack' } : await putBack(deps, received));
   return exits;
 }
@@ -87,7 +87,10 @@ async function store(deps: DeliverDeps, copy: Copy, record: DeliveryRecord | und
       return holdRenewed(deps, copy, record as DeliveryRecord, why, invocation);
     case 'takeUp': {
       const stored = await hold(deps, copy, undefined, nowEpochMs);
-      if (stored.exit === 'held') await deps.records.retire(decision.buried);
+      if (stored.exit === 'held') {
+        await deps.records.retire(decision.buried);
+        await dropPayload(deps, decision.buried);
+      }
       return stored;
     }
     case 'unread':
@@ -113,21 +116,35 @@ async function holdRenewed(deps: DeliverDeps, copy: Copy, record: DeliveryRecord
   if ((await deps.payloads.put(to, received.body, nowEpochMs)) !== 'written') return { exit: await putBack(deps, received) };
   const guard = { endpointId, claimKey, lane: { kind: 'atVersion' as const, cfg: endpoint?.version ?? '' } };
   const { answer, claim } = await deps.records.writeUnclaimed(record, to, guard);
-  if (answer === 'written') return { exit: 'held', isNew: true };
+  if (answer === 'written') {
+    await dropPayload(deps, record);
+    return { exit: 'held', isNew: true };
+  }
   if (claim !== undefined && claim.endsEpochMs > nowEpochMs) return { exit: await putBackPastClaim(deps, received, claim.endsEpochMs, invocation) };
   // Of a dead worker, which nobody else would clear while nothing is sent.
   if (claim !== undefined) await reapExpired(deps, copy, claim);
   return { exit: await putBack(deps, received) };
 }
 
-/** Where a delivery waits for its next attempt: hidden in the queue; held where too much is hidden there already, or where it was. */
+/**
+ * Where a delivery waits for its next attempt: hidden in the queue for a minute at most; held where it waits for longer, where too
+ * much is hidden already, or where it was.
+ */
 export async function waitUntilDue(deps: DeliverDeps, copy: Copy, record: WaitingRecord, invocation: Invocation): Promise<Exit> {
-  const { endpointId, dueEpochMs } = record;
-  if (record.home === 'queue' && (await deps.inFlight.isCrowded())) {
+  const { dueEpochMs } = record;
+  const isLong = dueEpochMs - deps.clock.nowEpochMs() > limits.directMs;
+  if (record.home === 'queue' && deps.serves === 'queue' && (isLong || (await deps.inFlight.isCrowded()))) {
     const stored = await hold(deps, copy, record, deps.clock.nowEpochMs());
-    if (stored.exit === 'held' && (await noteHold(deps, { endpointId, count: 1, wakeAtEpochMs: dueEpochMs }))) return { kind: 'ack' };
+    if (stored.exit !== 'held') return stored.exit;
+    if (await noteHold(deps, { endpointId: record.endpointId, count: 1, wakeAtEpochMs: dueEpochMs, isReady: false })) return { kind: 'ack' };
   }
   return putBackUntil(deps, copy.received, dueEpochMs, invocation);
+}
+
+/** A copy of what is held already: whoever held it may have died before it was noted. False where that is not known now. */
+export function noteHeldAgain(deps: Pick<DeliverDeps, 'lanes' | 'wakeUps' | 'clock' | 'telemetry'>, { endpointId, dueEpochMs }: WaitingRecord): Promise<boolean> {
+  const nowEpochMs = deps.clock.nowEpochMs();
+  return noteHold(deps, { endpointId, count: 0, wakeAtEpochMs: Math.max(dueEpochMs, nowEpochMs), isReady: dueEpochMs <= nowEpochMs });
 }
 
 /**
@@ -139,10 +156,10 @@ export async function noteResend(deps: Pick<DeliverDeps, 'records'>, { message }
 }
 
 /** The lane's flag, then the wake-up. True once the sweep would find what is held, whatever becomes of the wake-up. */
-export async function noteHold(deps: Pick<DeliverDeps, 'lanes' | 'wakeUps' | 'clock' | 'telemetry'>, note: { endpointId: string; count: number; wakeAtEpochMs: number }): Promise<boolean> {
-  const { endpointId, count, wakeAtEpochMs } = note;
+export async function noteHold(deps: Pick<DeliverDeps, 'lanes' | 'wakeUps' | 'clock' | 'telemetry'>, note: { endpointId: string; count: number; wakeAtEpochMs: number; isReady: boolean }): Promise<boolean> {
+  const { endpointId, count, wakeAtEpochMs, isReady } = note;
   const nowEpochMs = deps.clock.nowEpochMs();
-  const answer = await deps.lanes.hold(endpointId, { count, nowEpochMs, wakeAtEpochMs });
+  const answer = await deps.lanes.hold(endpointId, { count, nowEpochMs, wakeAtEpochMs, isReady });
   if (answer.kind !== 'noted') return false;
   deps.telemetry.event('held', { endpointId, copies: count });
   const { holding, drain } = answer.before;

@@ -1,14 +1,25 @@
-import type { Sample } from '../shared/core/breaker.ts';
+import { hintedMs } from '../shared/core/hints.ts';
 import { throttle as limits } from '../shared/limits/numbers.ts';
 import type { Endpoint } from '../shared/ports/index.ts';
-import type { DeliverDeps } from './types.ts';
+import type { DeliverDeps, Heard } from './types.ts';
 
-/** An answer 429 pauses the endpoint for the whole fleet, not just its own delivery (C3). Never rejects: at worst it is asked again. */
-export async function reportThrottle(deps: DeliverDeps, { config: { endpointId } }: Endpoint, samples: readonly Sample[]): Promise<number | undefined> {
-  if (!samples.some(({ health }) => health === 'throttled')) return undefined;
-  const untilEpochMs = deps.clock.nowEpochMs() + limits.pauseMs;
+/**
+ * An answer 429, or a 503 that says for how long, pauses the endpoint for the whole fleet, not just its own delivery (R5, C3).
+ * Never rejects: at worst it is asked again.
+ * @returns until when, where any of the answers asked for it
+ */
+export async function reportThrottle(deps: DeliverDeps, { config }: Endpoint, heard: readonly Heard[]): Promise<number | undefined> {
+  const nowEpochMs = deps.clock.nowEpochMs();
+  const waitsMs = heard.flatMap(({ outcome }) => {
+    if (outcome.kind !== 'answered') return [];
+    const hintMs = hintedMs(outcome.hints, config.retry.capS * 1_000, nowEpochMs);
+    return hintMs !== undefined ? [hintMs] : outcome.status === 429 ? [limits.pauseMs] : [];
+  });
+  if (waitsMs.length === 0) return undefined;
+  const untilEpochMs = nowEpochMs + Math.ceil(Math.max(...waitsMs));
+  const { endpointId } = config;
   try {
-    await deps.lanes.pauseUntil(endpointId, untilEpochMs);
+    await deps.lanes.pauseUntil(endpointId, untilEpochMs, nowEpochMs);
     deps.telemetry.event('throttled', { endpointId, untilEpochMs });
   } catch (error) {
     deps.telemetry.fault('throttle-failed', error, { endpointId });

@@ -1,10 +1,24 @@
 import { putBack as limits } from '../shared/limits/numbers.ts';
 import { fullPutBackS, putBackS, visibilityUntilS } from '../shared/core/put-back.ts';
 import { triedFromEpochMs, type OpenBreaker } from '../shared/core/breaker.ts';
+import type { DeliveryRecord } from '../shared/core/record.ts';
 import type { BreakerPolicy } from '../shared/limits/endpoint-schema.ts';
 import type { ReceivedMessage } from '../shared/ports/index.ts';
 import type { DeliverDeps, Exit, Invocation } from './types.ts';
 import type { Waves } from './waves.ts';
+
+/**
+ * Removes the body that lay beside a dead record, once what follows it is written: its next generation has another home. One that is
+ * left by a crash ends by itself.
+ */
+export async function dropPayload(deps: Pick<DeliverDeps, 'payloads' | 'telemetry'>, before: DeliveryRecord | undefined): Promise<void> {
+  if (before?.state !== 'dead') return;
+  try {
+    await deps.payloads.remove(before);
+  } catch (error) {
+    deps.telemetry.fault('payload-not-removed', error, { endpointId: before.endpointId });
+  }
+}
 
 /** Puts a message back for a jittered while: it could not be tried now, and that says nothing about its endpoint. */
 export async function putBack(deps: DeliverDeps, received: ReceivedMessage): Promise<Exit> {

@@ -1,8 +1,9 @@
+import type { CountedOutcome } from '../shared/core/decide.ts';
 import type { Message } from '../shared/core/parse.ts';
 import type { FunctionLimits } from '../shared/limits/relations.ts';
 import type { Wanted } from '../shared/core/lane.ts';
 import type { CopyHome } from '../shared/core/receive.ts';
-import type { Clock, Http, Lanes, Payloads, Queues, Random, ReceivedMessage, Records, StoredEndpoint, Telemetry, WakeUps } from '../shared/ports/index.ts';
+import type { Clock, DisableEndpoint, Http, Lanes, Payloads, Queues, Random, ReceivedMessage, Records, StoredEndpoint, Telemetry, WakeUps } from '../shared/ports/index.ts';
 
 /** Everything that the flow needs from outside, so that it runs the same in Lambda and in tests. */
 export interface DeliverDeps {
@@ -11,10 +12,11 @@ export interface DeliverDeps {
   readonly clock: Clock;
   readonly random: Random;
   readonly endpoints: EndpointCache;
+  readonly disableEndpoint: DisableEndpoint;
   readonly lanes: Lanes;
   readonly records: Records;
   readonly queues: Queues;
-  readonly payloads: Pick<Payloads, 'put'>;
+  readonly payloads: Pick<Payloads, 'put' | 'remove'>;
   readonly wakeUps: WakeUps;
   readonly inFlight: InFlightGuard;
   readonly http: Http;
@@ -26,6 +28,13 @@ export interface DeliverDeps {
 export interface InFlightGuard {
   /** True where so many messages are hidden in the delivery queue that what waits must be held instead. Never rejects. */
   isCrowded(): Promise<boolean>;
+}
+
+/** How an attempt ended, as it is told to what watches the endpoint. */
+export interface Heard {
+  readonly outcome: CountedOutcome;
+  /** True for an operator's test event. */
+  readonly isPing: boolean;
 }
 
 export interface EndpointCache {

@@ -1,18 +1,19 @@
-import type { Breaker, OpenBreaker, Sample } from '../shared/core/breaker.ts';
+import { sampleOf, type Breaker, type OpenBreaker } from '../shared/core/breaker.ts';
 import type { Holding, Lane } from '../shared/core/lane.ts';
 import { roomFromEpochMs, spend } from '../shared/core/rate.ts';
 import type { EndpointConfig } from '../shared/limits/endpoint-schema.ts';
 import type { GiveBack, GiveBackAnswer, StoredEndpoint } from '../shared/ports/index.ts';
 import { admit, type Admitted, type Held } from './admit.ts';
 import { buryUnclaimed } from './bury.ts';
-import { deliverOne, type Settled } from './deliver-one.ts';
+import { deliverOne, type Claimed, type Settled } from './deliver-one.ts';
 import { isEnabled, isPaused } from './endpoint-cache.ts';
 import { reportHealth } from './report-health.ts';
 import { reportPace } from './report-pace.ts';
+import { reportRefusals } from './report-refusals.ts';
 import { reportThrottle } from './report-throttle.ts';
 import { putBack, putBackPastClaim } from './retain.ts';
 import { createRateGate } from './spend-rate.ts';
-import type { Copy, DeliverDeps, Exit, Invocation } from './types.ts';
+import type { Copy, DeliverDeps, Exit, Heard, Invocation } from './types.ts';
 
 /** What a wave has dealt with under one lease, until the lease is given back. */
 interface Wave extends Held {
@@ -206,8 +207,8 @@ async function deliverGranted(
   if (granted.length === 0 || state === undefined) return undefined;
   const { found, unread } = await readOrNone(deps, granted);
   const rate = createRateGate(deps, endpoint, state, invocation);
-  const samples: Sample[] = [];
-  const hear = (sample: Sample) => void samples.push(sample);
+  const heard: Heard[] = [];
+  const hear: Claimed['hear'] = (outcome, isPing) => void heard.push({ outcome, isPing });
   const settled = new Map(
     await Promise.all(
       granted.map(async (copy): Promise<[Copy, Settled]> => {
@@ -220,10 +221,12 @@ async function deliverGranted(
   );
   const results = [...settled.values()];
   // Before the slots are given back, or the next wave would be admitted by what this one has found out already.
+  const samples = heard.map(({ outcome }) => sampleOf(outcome));
   const [breaker, pace, throttledUntilEpochMs] = await Promise.all([
     reportHealth(deps, { endpoint, leaseId, breaker: state.breaker }, samples, invocation),
     reportPace(deps, endpoint, state.pace, samples, invocation),
-    reportThrottle(deps, endpoint, samples),
+    reportThrottle(deps, endpoint, heard),
+    reportRefusals(deps, endpoint, state, heard),
   ]);
   const give: GiveBack = {
     endpointId: endpoint.config.endpointId,

@@ -27,7 +27,7 @@ export async function drainEndpoint(deps: DrainDeps, endpointId: string, invocat
   const isFresh = run.heldAtEpochMs + holdLimits.indexLagMs + lease.skewMs > nowEpochMs;
   if (begun.wakeAtEpochMs > nowEpochMs + lease.skewMs && !isFresh) {
     // One wake-up too many: the one that is ordered for then is left to come. Not right after a hold, which may rely on this run.
-    await endRun(deps, run, 0, { kind: 'ordered', forEpochMs: begun.wakeAtEpochMs });
+    await endRun(deps, run, 0, { kind: 'ordered', forEpochMs: begun.wakeAtEpochMs, isReady: begun.wasReady });
     return;
   }
   let served: Served = { taken: 0, next: { kind: 'blocked', untilEpochMs: nowEpochMs + limits.busyMs } };

@@ -9,8 +9,8 @@ export type Next =
   | { readonly kind: 'due'; readonly fromEpochMs: number }
   /** Until then nothing can be sent, whatever is held. */
   | { readonly kind: 'blocked'; readonly untilEpochMs: number }
-  /** The run should not have begun: what is ordered already comes then. */
-  | { readonly kind: 'ordered'; readonly forEpochMs: number };
+  /** The run should not have begun: what is ordered already comes then, and whether anything is due before is as it was. */
+  | { readonly kind: 'ordered'; readonly forEpochMs: number; readonly isReady: boolean };
 
 export interface Run {
   readonly endpointId: string;
@@ -35,8 +35,10 @@ export async function endRun(deps: DrainDeps, run: Run, taken: number, wanted: N
   let next = wanted;
   for (let tries = 0; tries < limits.endTries; tries++) {
     const nowEpochMs = deps.clock.nowEpochMs();
-    const wakeAtEpochMs = wakeAtOf(next, heldAtEpochMs + holdLimits.indexLagMs, nowEpochMs);
-    const answer = await deps.lanes.endDrain(endpointId, { leaseId, seq, seenEpochMs, taken, wakeAtEpochMs });
+    const inIndexEpochMs = heldAtEpochMs + holdLimits.indexLagMs;
+    const wakeAtEpochMs = wakeAtOf(next, inIndexEpochMs, nowEpochMs);
+    const isReady = mayBeDue(next, inIndexEpochMs, nowEpochMs);
+    const answer = await deps.lanes.endDrain(endpointId, { leaseId, seq, seenEpochMs, taken, wakeAtEpochMs, isReady });
     if (answer.kind === 'moved') {
       if (wakeAtEpochMs === undefined) deps.telemetry.event('hold-ended', { endpointId });
       else if (next.kind !== 'ordered') await order(deps, endpointId, wakeAtEpochMs, nowEpochMs);
@@ -60,6 +62,12 @@ function wakeAtOf(next: Next, inIndexEpochMs: number, nowEpochMs: number): numbe
   if (next.kind === 'blocked') return next.untilEpochMs;
   if (inIndexEpochMs <= nowEpochMs) return next.kind === 'due' ? next.fromEpochMs : undefined;
   return next.kind === 'due' ? Math.min(next.fromEpochMs, inIndexEpochMs) : inIndexEpochMs;
+}
+
+/** Whether any of what is held may be due before the next wake-up: of what the index does not show yet that is not known. */
+function mayBeDue(next: Next, inIndexEpochMs: number, nowEpochMs: number): boolean {
+  if (next.kind === 'ordered') return next.isReady;
+  return next.kind === 'blocked' || inIndexEpochMs > nowEpochMs || (next.kind === 'due' && next.fromEpochMs <= nowEpochMs);
 }
 
 async function order(deps: DrainDeps, endpointId: string, atEpochMs: number, nowEpochMs: number): Promise<void> {

@@ -62,7 +62,7 @@ async function repairLanes(deps: SweepDeps): Promise<number> {
     try {
       if (await deps.holding.isKnown(endpointId)) continue;
       // Overdue from the start, were the wake-up below to be lost.
-      if ((await deps.lanes.hold(endpointId, { count: 0, nowEpochMs, wakeAtEpochMs: nowEpochMs })).kind !== 'noted') continue;
+      if ((await deps.lanes.hold(endpointId, { count: 0, nowEpochMs, wakeAtEpochMs: nowEpochMs, isReady: true })).kind !== 'noted') continue;
       await deps.wake(endpointId);
       deps.telemetry.event('hold-found', { endpointId });
       repaired++;

@@ -78,7 +78,7 @@ describe('what is held', () => {
 
 describe('lanes that hold', () => {
   const index = () => createHoldingIndex(subject.client, tables);
-  const note = (wakeAtEpochMs: number) => subject.world.lanes.hold(lane.endpointId, { count: 1, nowEpochMs: t0EpochMs, wakeAtEpochMs });
+  const note = (wakeAtEpochMs: number) => subject.world.lanes.hold(lane.endpointId, { count: 1, nowEpochMs: t0EpochMs, wakeAtEpochMs, isReady: true });
   const overdue = async (before: number, limit = 1_000) => (await index().overdue(before, limit)).filter(({ endpointId }) => endpointId === lane.endpointId);
 
   it('are overdue once their wake-up is past, and no longer when it was moved, or nothing is held', async () => {
@@ -89,7 +89,7 @@ describe('lanes that hold', () => {
     expect(await overdue(t0EpochMs + 1)).toEqual([]);
     await subject.world.lanes.beginDrain(lane.endpointId, { leaseId: 'd1', expiresEpochMs }, t0EpochMs);
     expect(await overdue(expiresEpochMs + 1)).toEqual([{ endpointId: lane.endpointId, wakeAtEpochMs: expiresEpochMs }]);
-    await subject.world.lanes.endDrain(lane.endpointId, { leaseId: 'd1', seq: 1, seenEpochMs: expiresEpochMs, taken: 1, wakeAtEpochMs: undefined });
+    await subject.world.lanes.endDrain(lane.endpointId, { leaseId: 'd1', seq: 1, seenEpochMs: expiresEpochMs, taken: 1, wakeAtEpochMs: undefined, isReady: false });
     expect(await overdue(expiresEpochMs * 2)).toEqual([]);
   });
 

@@ -202,7 +202,7 @@ describe('records', () => {
 });
 
 describe('holding', () => {
-  const note = { count: 2, nowEpochMs: t0EpochMs, wakeAtEpochMs: t0EpochMs + 1 };
+  const note = { count: 2, nowEpochMs: t0EpochMs, wakeAtEpochMs: t0EpochMs + 1, isReady: true };
   const run = { leaseId: 'd1', expiresEpochMs };
   const [lost, throttled]: Fate[][] = [['lost', 'lost', 'lost'], ['lost', 'throttled', 'throttled']];
 
@@ -216,7 +216,7 @@ describe('holding', () => {
     await subject.world.lanes.hold(lane.endpointId, note);
     handler.next('lost');
     const answer = await faulty.lanes.beginDrain(lane.endpointId, run, t0EpochMs);
-    expect(answer).toEqual({ kind: 'begun', lane: await lane.lane(), wakeAtEpochMs: t0EpochMs });
+    expect(answer).toEqual({ kind: 'begun', lane: await lane.lane(), wakeAtEpochMs: t0EpochMs, wasReady: true });
     expect(await lane.lane()).toMatchObject({ drain: run, holding: { wakeAtEpochMs: expiresEpochMs } });
   });
 
@@ -224,7 +224,7 @@ describe('holding', () => {
     await subject.world.lanes.hold(lane.endpointId, note);
     await subject.world.lanes.beginDrain(lane.endpointId, run, t0EpochMs);
     handler.next('lost');
-    expect(await faulty.lanes.endDrain(lane.endpointId, { leaseId: 'd1', seq: 1, seenEpochMs: expiresEpochMs, taken: 1, wakeAtEpochMs })).toEqual({ kind: 'moved' });
+    expect(await faulty.lanes.endDrain(lane.endpointId, { leaseId: 'd1', seq: 1, seenEpochMs: expiresEpochMs, taken: 1, wakeAtEpochMs, isReady: true })).toEqual({ kind: 'moved' });
     expect(handler.requests).toBe(2);
     const { drain, holding } = await lane.lane();
     expect([drain, holding?.count]).toEqual([undefined, wakeAtEpochMs === undefined ? undefined : 1]);
@@ -233,7 +233,7 @@ describe('holding', () => {
   it('a run whose end was applied, and after which another hold came, is lost to its own repeat: that hold has its own wake-up', async () => {
     await subject.world.lanes.hold(lane.endpointId, note);
     await subject.world.lanes.beginDrain(lane.endpointId, run, t0EpochMs);
-    const end = { leaseId: 'd1', seq: 1, seenEpochMs: expiresEpochMs, taken: 2, wakeAtEpochMs: undefined };
+    const end = { leaseId: 'd1', seq: 1, seenEpochMs: expiresEpochMs, taken: 2, wakeAtEpochMs: undefined, isReady: false };
     expect(await subject.world.lanes.endDrain(lane.endpointId, end)).toEqual({ kind: 'moved' });
     await subject.world.lanes.hold(lane.endpointId, note);
     expect(await faulty.lanes.endDrain(lane.endpointId, end)).toMatchObject({ kind: 'lost', lane: { holdSeq: 2, holding: { count: 2 } } });
@@ -259,7 +259,7 @@ describe('holding', () => {
     };
     await unsure(() => faulty.lanes.hold(lane.endpointId, note));
     await unsure(() => faulty.lanes.beginDrain(lane.endpointId, run, t0EpochMs));
-    await unsure(() => faulty.lanes.endDrain(lane.endpointId, { leaseId: 'd1', seq: 1, seenEpochMs: expiresEpochMs, taken: 1, wakeAtEpochMs: undefined }));
+    await unsure(() => faulty.lanes.endDrain(lane.endpointId, { leaseId: 'd1', seq: 1, seenEpochMs: expiresEpochMs, taken: 1, wakeAtEpochMs: undefined, isReady: true }));
     await unsure(() => faulty.lanes.movePace(lane.endpointId, undefined, { isSlow: true, recent: '222' }));
     await unsure(() => faulty.lanes.moveWakeUp(lane.endpointId, note.wakeAtEpochMs, t0EpochMs));
   });

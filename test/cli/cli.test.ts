@@ -48,8 +48,8 @@ describe('endpoint', () => {
   });
 
   it('--set changes one field and keeps the rest; --url replaces the document, and keeps the secret', async () => {
-    await sluice('endpoint', 'put', 'fields', '--url', consumer.url('/a'), '--set', 'retry.attempts=5', '--set', 'maxInFlight=2');
-    await sluice('endpoint', 'put', 'fields', '--set', 'retry.baseS=7');
+    await sluice('endpoint', 'put', 'fields', '--url', consumer.url('/a'), '--set', 'retry.attempts=5', '--set', 'maxInFlight=2', '--short-retries');
+    await sluice('endpoint', 'put', 'fields', '--set', 'retry.baseS=7', '--short-retries');
     const changed = (await sluice('endpoint', 'get', 'fields', '--json')).json<{ retry: object; maxInFlight: number; version: string }>();
     expect(changed).toMatchObject({ retry: { attempts: 5, baseS: 7 }, maxInFlight: 2 });
     await sluice('endpoint', 'put', 'fields', '--url', consumer.url('/b'));
@@ -168,6 +168,57 @@ describe('endpoint', () => {
       expect(result.stdout + result.stderr).not.toContain('topsecret');
       expect(await get('refused')).toEqual(before);
     });
+  });
+
+  it('that answers 410 is shown as disabled, and why, until it is enabled again', async () => {
+    await sluice('endpoint', 'put', 'gone', '--url', consumer.url());
+    consumer.reply(() => ({ status: 410 }));
+    expect(await sluice('send', 'gone', '--data', '{}', '--wait')).toMatchObject({ code: 1, stderr: expect.stringContaining('dead: gone') as string });
+    expect((await sluice('status', 'gone')).stdout).toMatch(/gone\s+disabled \(gone\)/);
+    expect((await sluice('status', 'gone', '--json')).json<{ endpoints: object[] }>().endpoints).toMatchObject([{ state: 'disabled', disabledFor: 'gone' }]);
+    consumer.reply(() => ({ status: 200 }));
+    expect(await sluice('send', 'gone', '--data', '{}', '--wait')).toMatchObject({ code: 1, stderr: expect.stringContaining('dead: disabled') as string });
+    expect((await sluice('endpoint', 'put', 'gone', '--set', 'maxInFlight=4', '--json')).json()).toMatchObject({ changed: ['maxInFlight'] });
+    expect((await sluice('status', 'gone')).stdout).toMatch(/gone\s+disabled \(gone\)/);
+    expect((await sluice('endpoint', 'put', 'gone', '--set', 'status=enabled', '--json')).json()).toMatchObject({ changed: ['status'] });
+    expect((await sluice('send', 'gone', '--data', '{}', '--wait')).code).toBe(0);
+    expect((await sluice('status', 'gone')).stdout).toMatch(/gone\s+ok\s/);
+  });
+
+  it('that answers 404 is flagged until it answers 2xx; one that says when to come again shows until when', async () => {
+    await sluice('endpoint', 'put', 'moved', '--url', consumer.url());
+    consumer.reply(() => ({ status: 404 }));
+    await sluice('send', 'moved', '--data', '{}', '--wait');
+    expect((await sluice('status', 'moved')).stdout).toMatch(/moved\s+failing \(not-found\)/);
+    consumer.reply(() => ({ status: 200 }));
+    await sluice('send', 'moved', '--data', '{}', '--wait');
+    expect((await sluice('status', 'moved')).stdout).toMatch(/moved\s+ok\s+-/);
+
+    consumer.reply(() => ({ status: 503, headers: { 'retry-after': '7200' } }));
+    await sluice('send', 'moved', '--data', '{}', '--event', 'evt_later');
+    await until('it is held', async () => {
+      const record = await embedded.record('moved', 'evt_later');
+      return record?.state === 'waiting' && record.home === 'held';
+    });
+    expect((await sluice('show', 'moved', 'evt_later')).stdout).toContain('503, asks for 7200 s');
+    expect((await sluice('status', 'moved')).stdout).toMatch(/moved\s+failing\s+20\d\d-/);
+    consumer.reply(() => ({ status: 200 }));
+    // Whoever asks it out of turn is answered, and whoever puts it anew need not wait.
+    expect(await sluice('endpoint', 'ping', 'moved')).toMatchObject({ code: 0 });
+    await sluice('endpoint', 'put', 'moved', '--set', 'maxInFlight=4');
+    expect(await sluice('send', 'moved', '--data', '{}', '--wait')).toMatchObject({ code: 0 });
+  });
+
+  it.each<[string[], number, RegExp]>([
+    [['--set', 'retry.attempts=3'], 2, /retry: 3 attempts × 17 s \+ 12.5 s.*must be at least a third of maxAgeS.*--short-retries/],
+    [['--set', 'retry.attempts=3', '--short-retries'], 0, /^/],
+    [['--set', 'retry.attempts=25'], 2, /retry: 25 attempts .*must be at most maxAgeS, 259200 s/],
+    [['--set', 'retry.attempts=25', '--short-retries'], 2, /must be at most maxAgeS/],
+  ])('whose retries do not fit their window is refused, with the sum: %j (T4)', async (args, code, said) => {
+    const result = await sluice('endpoint', 'put', 'window', '--url', consumer.url(), ...args);
+    expect([result.code, result.stderr]).toEqual([code, expect.stringMatching(said)]);
+    // One that is stored so may change in all else.
+    if (code === 0) expect((await sluice('endpoint', 'put', 'window', '--set', 'maxInFlight=3')).code).toBe(0);
   });
 
   describe('whose stored configuration cannot be used', () => {
@@ -296,7 +347,7 @@ describe('dlq', () => {
   it('lists, counts with --dry-run, replays what is selected, and is safe to repeat (R10)', async () => {
     await sluice('endpoint', 'put', 'replay', '--url', consumer.url());
     consumer.reply((r) => ({ status: r.body.toString().includes('bad') ? 400 : 500 }));
-    await sluice('endpoint', 'put', 'replay', '--set', 'retry.attempts=1');
+    await sluice('endpoint', 'put', 'replay', '--set', 'retry.attempts=1', '--short-retries');
     for (const n of [1, 2, 3]) await sluice('send', 'replay', '--data', '{"bad":1}', '--event', `evt_r${n}`, '--wait');
     await sluice('send', 'replay', '--data', '{}', '--event', 'evt_x1', '--wait');
     consumer.reply(() => ({ status: 200 }));
@@ -326,7 +377,7 @@ describe('dlq', () => {
   });
 
   it('replays what was selected, not the conflict that names the same event', async () => {
-    await sluice('endpoint', 'put', 'twins', '--url', consumer.url(), '--set', 'retry.baseS=60');
+    await sluice('endpoint', 'put', 'twins', '--url', consumer.url(), '--set', 'retry.baseS=20');
     consumer.reply(() => ({ status: 503 }));
     await embedded.send(messageBody('twins', 'evt_twin', '{"which":"A"}'));
     await until('A waits', async () => (await embedded.record('twins', 'evt_twin'))?.attempt === 1);

@@ -36,6 +36,37 @@ describe('afterAttempt', () => {
     expect(after(outcome)).toMatchObject(expected);
   });
 
+  describe('where the endpoint says when to come again', () => {
+    const hinting = (status: number, retryAfter: string): CountedOutcome => ({ kind: 'answered', status, bodyExcerpt: '', hints: { retryAfter }, ...timed(120) });
+    const dueAfterMs = (outcome: CountedOutcome, attempt = 0, retry = {}) => {
+      const next = after(outcome, { retry }, { attempt });
+      return next.state === 'waiting' ? next.dueEpochMs - verdict.nowEpochMs : next;
+    };
+
+    it.each([
+      ['later than its backoff', '3600', 0, 3_602_000],
+      ['sooner than its backoff', '1', 5, 3_000],
+      ['at once', '0', 5, 2_000],
+      ['sooner, past half of its attempts: then the backoff counts', '1', 6, 10_240_000],
+      ['later, past half of its attempts', '20000', 6, 20_002_000],
+      ['in a form that nobody knows: the backoff counts', 'soon', 1, 10_000],
+    ])('waits as it says: %s', (_how, retryAfter, attempt, expected) => {
+      expect(dueAfterMs(hinting(503, retryAfter), attempt)).toBe(expected);
+      expect(dueAfterMs(hinting(429, retryAfter), attempt)).toBe(expected);
+    });
+
+    it('waits no longer than its policy allows, and gives up what would be too old by then', () => {
+      expect(dueAfterMs(hinting(503, '9999999999'), 0, { capS: 600 })).toBe(599_000);
+      expect(dueAfterMs(hinting(503, '9999999999'))).toBe(86_399_000);
+      expect(dueAfterMs(hinting(503, '7200'), 0, { maxAgeS: 3_600 })).toMatchObject({ state: 'dead', reason: 'expired' });
+    });
+
+    it('keeps in the history what it asked for', () => {
+      expect(after(hinting(503, '120')).history).toMatchObject([{ detail: '503, asks for 120 s' }]);
+      expect(after(hinting(503, 'soon')).history).toMatchObject([{ detail: '503' }]);
+    });
+  });
+
   it('waits by the policy\'s backoff', () => {
     expect(after(answered(500), {}, { attempt: 1 })).toMatchObject({ attempt: 2, dueEpochMs: verdict.nowEpochMs + 10_000 });
   });

@@ -15,7 +15,7 @@ describe('endpointSchema', () => {
   it('needs only id and url, and fills in the documented defaults', () => {
     expect(endpointSchema.parse(minimal)).toEqual({
       ...minimal,
-      tenantId: null, status: 'enabled', pauses: [], policy: 'default', body: 'raw', contentType: 'application/json', headers: {},
+      tenantId: null, status: 'enabled', pauses: [], disabledFor: null, policy: 'default', body: 'raw', contentType: 'application/json', headers: {},
       signing: [{ scheme: 'standard' }], maxInFlight: 8, maxPerSecond: null,
       budgetsMs: { connection: 2_000, setup: 3_000, write: 5_000, read: 10_000, total: 15_000 },
       adaptiveRead: null,

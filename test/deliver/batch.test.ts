@@ -134,12 +134,12 @@ describe('copies of one event in a batch', () => {
   });
 
   it('wait together where the first must wait', async () => {
-    h = await Harness.create({ retry: { delaysS: [600] } });
+    h = await Harness.create({ retry: { delaysS: [60] } });
     h.http.script = () => answered(503);
     const batch = [1, 2].map(() => receivedOf(bodyOf()));
     expect(await h.run(batch)).toEqual(batch.map((m) => m.messageId));
     expect(h.http.sent).toHaveLength(1);
-    expect(h.queues.delays.map((delay) => delay.seconds)).toEqual([300, 300]);
+    expect(h.queues.delays.map((delay) => delay.seconds)).toEqual([30, 30]);
     expect(h.record()).toMatchObject({ attempt: 1 });
   });
 

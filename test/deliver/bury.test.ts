@@ -30,6 +30,30 @@ describe('a rejected delivery', () => {
     expect([h.record(), h.queues.buried.length, h.http.sent.length]).toMatchObject([{ phase: 'buried' }, 1, 1]);
   });
 
+  it('has its untouched body beside its record before the dead-letter queue has its copy', async () => {
+    const body = bodyOf({ payload: '{"n":1.0}' });
+    const bodies: string[][] = [];
+    const queues = { delay: () => Promise.resolve(), hidden: () => Promise.resolve(0), bury: () => (bodies.push([...h.store.bodies.values()]), Promise.resolve()) };
+    await h.runOne(body, {}, { queues });
+    expect(bodies).toEqual([[body]]);
+  });
+
+  it('stays burying while its body cannot be kept; nothing reaches the dead-letter queue', async () => {
+    const payloads = { ...h.store.payloads, put: () => Promise.resolve('failed' as const) };
+    expect(await h.runOne(bodyOf(), {}, { payloads })).toMatchObject({ exit: 'retain', delayS: 3 });
+    expect([h.record(), h.queues.buried]).toMatchObject([{ phase: 'burying' }, []]);
+    expect(await h.runOne(bodyOf())).toMatchObject({ exit: 'ack' });
+    expect([h.record(), h.queues.buried.length, h.http.sent.length]).toMatchObject([{ phase: 'buried' }, 1, 1]);
+  });
+
+  it('keeps no body once it is redriven: that is in the queue again', async () => {
+    await h.runOne(bodyOf());
+    expect(h.store.bodies.size).toBe(1);
+    h.http.script = () => answered(200);
+    expect(await h.runOne(bodyOf(), { deadLetterGeneration: 0 })).toMatchObject({ exit: 'ack' });
+    expect([h.record(), h.store.bodies.size]).toMatchObject([{ state: 'delivered', generation: 1 }, 0]);
+  });
+
   it.each(['lost', 'unsure', 'failed'] as const)('stays where its mark is %s', async (answer) => {
     expect(await h.runOne(bodyOf(), {}, h.recordsBut({ markBuried: () => Promise.resolve(answer) }))).toMatchObject({ exit: 'retain' });
     expect(await h.runOne(bodyOf())).toMatchObject({ exit: 'ack' });

@@ -123,7 +123,7 @@ describe('an endpoint that answers 429', () => {
 
   it('is not left alone for longer than that by a clock that was wrong', async () => {
     const h = await Harness.create();
-    await h.store.lanes.pauseUntil('acme', h.clock.nowEpochMs() + 86_400_000);
+    await h.store.lanes.pauseUntil('acme', h.clock.nowEpochMs() + 86_500_000, h.clock.nowEpochMs());
     await h.run(batchOf(h, 'a'));
     expect(h.http.sent).toEqual(['a']);
   });

@@ -27,15 +27,19 @@ describe('a receive finds', () => {
   });
 
   it('waiting, early: it puts the message back until it is due', async () => {
-    h.store.seed(waitingOf({ attempt: 1, dueEpochMs: t0EpochMs + 90_500 }));
-    expect(await h.runOne(bodyOf())).toMatchObject({ exit: 'retain', delayS: 91 });
-    expect([h.http.sent, h.record()]).toEqual([[], waitingOf({ attempt: 1, dueEpochMs: t0EpochMs + 90_500 })]);
+    h.store.seed(waitingOf({ attempt: 1, dueEpochMs: t0EpochMs + 59_500 }));
+    expect(await h.runOne(bodyOf())).toMatchObject({ exit: 'retain', delayS: 60 });
+    expect([h.http.sent, h.record()]).toEqual([[], waitingOf({ attempt: 1, dueEpochMs: t0EpochMs + 59_500 })]);
     expect(await h.lane()).toMatchObject(idle);
   });
 
-  it('waiting for longer than SQS can hide: it hides for what is left of the 12 hours', async () => {
-    h.store.seed(waitingOf({ attempt: 1, dueEpochMs: t0EpochMs + 86_400_000 }));
-    expect(await h.runOne(bodyOf())).toMatchObject({ exit: 'retain', delayS: 43_140 });
+  it('waiting for more than a minute: it holds the delivery until it is due', async () => {
+    const dueEpochMs = t0EpochMs + 60_001;
+    h.store.seed(waitingOf({ attempt: 1, dueEpochMs }));
+    expect(await h.runOne(bodyOf())).toMatchObject({ exit: 'ack' });
+    expect([h.http.sent, h.record()]).toEqual([[], waitingOf({ attempt: 1, dueEpochMs, home: 'held' })]);
+    expect(await h.lane()).toMatchObject({ ...idle, holding: { wakeAtEpochMs: dueEpochMs, count: 1, isReady: false } });
+    expect([h.wakeUps.orders, h.store.bodies.size]).toEqual([[{ endpointId: 'acme', atEpochMs: dueEpochMs }], 1]);
   });
 
   it('waiting, and a larger resend: it asks for nothing more, in whichever order the two copies come (DESIGN: on waiting, nothing)', async () => {

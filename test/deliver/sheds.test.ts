@@ -49,7 +49,7 @@ describe('a lane that is full', () => {
 
   it('leaves half of a wider lane to the drain while anything is held, and none of it when nothing is', async () => {
     const h = await Harness.create({ maxInFlight: 4 });
-    await h.store.lanes.hold('acme', { count: 1, nowEpochMs: t0EpochMs, wakeAtEpochMs: t0EpochMs });
+    await h.store.lanes.hold('acme', { count: 1, nowEpochMs: t0EpochMs, wakeAtEpochMs: t0EpochMs, isReady: true });
     const gate = Promise.withResolvers<undefined>();
     h.http.script = async () => (await gate.promise, { kind: 'answered', status: 200, bodyExcerpt: '', durationMs: 1, phasesMs: {}, reused: false });
     const run = h.run(['a', 'b', 'c', 'd'].map((eventId) => receivedOf(bodyOf({ eventId }))));

@@ -91,6 +91,7 @@ class World {
         moveRate: alive((...args: Parameters<Lanes['moveRate']>) => lanes.moveRate(...args)),
         moveBreaker: alive((...args: Parameters<Lanes['moveBreaker']>) => lanes.moveBreaker(...args)),
         movePace: alive((...args: Parameters<Lanes['movePace']>) => lanes.movePace(...args)),
+        flag: alive((...args: Parameters<Lanes['flag']>) => lanes.flag(...args)),
         pauseUntil: alive((...args: Parameters<Lanes['pauseUntil']>) => lanes.pauseUntil(...args)),
         hold: alive((...args: Parameters<Lanes['hold']>) => lanes.hold(...args)),
         moveWakeUp: alive((...args: Parameters<Lanes['moveWakeUp']>) => lanes.moveWakeUp(...args)),

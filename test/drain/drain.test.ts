@@ -128,7 +128,7 @@ describe('a run of the drain', () => {
   it('does not end the hold where something was held while it ran', async () => {
     await held('a');
     h.http.script = async () => {
-      await h.store.lanes.hold('acme', { count: 1, nowEpochMs: h.clock.nowEpochMs(), wakeAtEpochMs: h.clock.nowEpochMs() });
+      await h.store.lanes.hold('acme', { count: 1, nowEpochMs: h.clock.nowEpochMs(), wakeAtEpochMs: h.clock.nowEpochMs(), isReady: true });
       return answered(200);
     };
     h.clock.advance(holds.indexLagMs);
@@ -230,7 +230,7 @@ describe('what cannot be sent', () => {
 
   it('ends as a dead letter with that reason where too many are held', async () => {
     await held('a');
-    await h.store.lanes.hold('acme', { count: holds.maxCount, nowEpochMs: h.clock.nowEpochMs(), wakeAtEpochMs: 0 });
+    await h.store.lanes.hold('acme', { count: holds.maxCount, nowEpochMs: h.clock.nowEpochMs(), wakeAtEpochMs: 0, isReady: true });
     await open(h.clock.nowEpochMs() + 25_000);
     expect(await h.run(batchOf('b'))).toEqual([]);
     expect(h.queues.buried.map(({ record }) => [record.eventId, record.reason])).toEqual([['b', 'hold-limit']]);
@@ -290,7 +290,8 @@ describe('a held delivery and copies of its message', () => {
     await open(h.clock.nowEpochMs() + 60_000);
     expect(await h.run([receivedOf(bodyOf({ eventId: 'a', payload: '{"other":1}' }), { messageId: 'm' })])).toEqual([]);
     expect(h.queues.buried.map(({ record }) => record.reason)).toEqual(['conflict']);
-    expect(h.store.bodies.size).toBe(1);
+    // Its own, and that of the conflict's record.
+    expect(h.store.bodies.size).toBe(2);
   });
 });
 

@@ -46,7 +46,11 @@ describe('a burial that fails', () => {
     h.queues.failingBurials = 1;
     await h.drain();
     expect([h.record({ eventId: 'a' }), (await h.lane()).holding]).toMatchObject([{ phase: 'burying' }, { wakeAtEpochMs: h.clock.nowEpochMs() + limits.busyMs }]);
+    // One that is young may be under way elsewhere.
     h.clock.advance(limits.busyMs);
+    await h.drain();
+    expect([h.record({ eventId: 'a' }), (await h.lane()).holding]).toMatchObject([{ phase: 'burying' }, { wakeAtEpochMs: h.clock.nowEpochMs() + limits.busyMs }]);
+    h.clock.advance(limits.burialMs);
     await h.drain();
     expect([h.record({ eventId: 'a' }), h.queues.buried.length, (await h.lane()).holding]).toMatchObject([{ phase: 'buried' }, 1, undefined]);
   });
@@ -126,7 +130,7 @@ describe('a run that is asked for more than its own', () => {
         isFirst = false;
         await breaker(closedBreaker({ round: 9 }));
         await h.store.lanes.moveWakeUp('acme', (await h.lane()).holding?.wakeAtEpochMs ?? 0, h.clock.nowEpochMs());
-        await h.store.lanes.hold('acme', { count: 0, nowEpochMs: h.clock.nowEpochMs(), wakeAtEpochMs: h.clock.nowEpochMs() });
+        await h.store.lanes.hold('acme', { count: 0, nowEpochMs: h.clock.nowEpochMs(), wakeAtEpochMs: h.clock.nowEpochMs(), isReady: true });
         // Its wake-up finds the run alive.
         await h.drain();
       }
@@ -162,7 +166,7 @@ describe('a run that should not have begun', () => {
   it('comes again at once where something was held meanwhile, which relied on it', async () => {
     let isFirst = true;
     const endDrain: typeof h.store.lanes.endDrain = async (...args) => {
-      if (isFirst) await noteHold(h.deps, { endpointId: 'acme', count: 1, wakeAtEpochMs: h.clock.nowEpochMs() });
+      if (isFirst) await noteHold(h.deps, { endpointId: 'acme', count: 1, wakeAtEpochMs: h.clock.nowEpochMs(), isReady: true });
       isFirst = false;
       return h.store.lanes.endDrain(...args);
     };
@@ -171,7 +175,7 @@ describe('a run that should not have begun', () => {
   });
 
   it('is a whole one right after a hold, whose wake-up it may have kept from being ordered', async () => {
-    await h.store.lanes.hold('acme', { count: 0, nowEpochMs: h.clock.nowEpochMs(), wakeAtEpochMs: h.clock.nowEpochMs() });
+    await h.store.lanes.hold('acme', { count: 0, nowEpochMs: h.clock.nowEpochMs(), wakeAtEpochMs: h.clock.nowEpochMs(), isReady: true });
     await early();
     expect(h.http.sent).toEqual(['a']);
   });
@@ -234,7 +238,7 @@ describe('what fails within a run', () => {
     await held('a', 'b');
     let overtaken = 12;
     const endDrain: typeof h.store.lanes.endDrain = async (...args) => {
-      if (overtaken-- > 0) await h.store.lanes.hold('acme', { count: 1, nowEpochMs: h.clock.nowEpochMs(), wakeAtEpochMs: h.clock.nowEpochMs() });
+      if (overtaken-- > 0) await h.store.lanes.hold('acme', { count: 1, nowEpochMs: h.clock.nowEpochMs(), wakeAtEpochMs: h.clock.nowEpochMs(), isReady: true });
       return h.store.lanes.endDrain(...args);
     };
     await h.drain(h.lanesBut({ endDrain }));

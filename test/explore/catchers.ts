@@ -10,8 +10,8 @@ export interface Catcher extends Clause {
 
 /** What every taking of slots requires, in its order; live traffic leaves a slow endpoint to the drain, and a part of the lane while anything is held. */
 const asked = 'cfg = ? AND avail >= ? AND attribute_not_exists(claims.?)';
-const leftToDrain = 'attribute_not_exists(slow) AND (attribute_not_exists(holding) OR avail >= ?)';
-const leftRoom = 'avail >= ? of (attribute_not_exists(holding) OR avail >= ?)';
+const leftToDrain = 'attribute_not_exists(slow) AND (attribute_not_exists(ready) OR avail >= ?)';
+const leftRoom = 'avail >= ? of (attribute_not_exists(ready) OR avail >= ?)';
 const taking = `endpoints: ${asked} AND attribute_not_exists(open) AND ${leftToDrain} AND attribute_not_exists(leases.?)`;
 const drainTaking = `endpoints: ${asked} AND attribute_not_exists(open) AND attribute_not_exists(leases.?)`;
 const probing = `endpoints: ${asked} AND open = ? AND attribute_not_exists(leases.?)`;
@@ -40,7 +40,7 @@ export const catchers: readonly Catcher[] = [
   of(taking, 'attribute_not_exists(leases.?)', 'wide', 'admit: a repeat that comes late takes no slots twice'),
   of(taking, 'attribute_not_exists(open)', 'failing', 'admit: nothing passes an open breaker'),
   of(taking, 'attribute_not_exists(slow)', 'slowing', 'admit: only the drain serves a slow endpoint'),
-  of(taking, 'attribute_not_exists(holding)', 'wide', 'admit: while nothing is held, all slots are live traffic\'s'),
+  of(taking, 'attribute_not_exists(ready)', 'wide', 'admit: while nothing is held, all slots are live traffic\'s'),
   of(taking, leftRoom, 'holding-wave', 'admit: while anything is held, live traffic goes on in its part of the lane'),
   of(drainTaking, 'cfg = ?', 'shrinking-held', 'the drain\'s admit: nothing is sent by a configuration that was replaced'),
   of(drainTaking, 'avail >= ?', 'shrinking-held', 'the drain\'s admit: no more in flight than the lane allows'),
@@ -69,7 +69,7 @@ export const catchers: readonly Catcher[] = [
   of(exchanging, 'attribute_not_exists(claims.?)', 'shrinking', 'exchange: one owner of a delivery at a time'),
   of(exchanging, 'attribute_not_exists(open)', 'failing-wave', 'exchange: nothing passes an open breaker'),
   of(exchanging, 'attribute_not_exists(slow)', 'slowing-wave', 'exchange: only the drain serves a slow endpoint'),
-  of(exchanging, 'attribute_not_exists(holding)', 'shrinking', 'exchange: while nothing is held, all slots are live traffic\'s'),
+  of(exchanging, 'attribute_not_exists(ready)', 'shrinking', 'exchange: while nothing is held, all slots are live traffic\'s'),
   of(exchanging, leftRoom, 'holding-wave', 'exchange: while anything is held, live traffic goes on in its part of the lane'),
   of(exchanging, 'leases.?[0] = ?', 'two-keys', 'exchange: slots are returned once'),
   of(exchanging, 'claims.?[0] = ?', 'late-wave', 'exchange: releases only claims that are still its own'),

@@ -13,6 +13,7 @@ import { sendWaves } from '../../lambdas/deliver/waves.ts';
 import { drainEndpoint } from '../../lambdas/drain/drain-endpoint.ts';
 import type { DrainDeps } from '../../lambdas/drain/types.ts';
 import { createHeldIndex } from '../../lambdas/shared/adapters/dynamodb-held-index.ts';
+import { createDisableEndpoint } from '../../lambdas/shared/adapters/dynamodb-disable.ts';
 import { createDynamoDbEndpoints } from '../../lambdas/shared/adapters/dynamodb-endpoints.ts';
 import { createDynamoDbLanes } from '../../lambdas/shared/adapters/dynamodb-lanes.ts';
 import { createDynamoDbRecords } from '../../lambdas/shared/adapters/dynamodb-records.ts';
@@ -277,7 +278,8 @@ class Run {
     const clock = { nowEpochMs: () => nowEpochMs, monotonicMs: () => 0 };
     return {
       serves,
-      payloads: { put: () => Promise.resolve('written') },
+      payloads: { put: () => Promise.resolve('written'), remove: () => Promise.resolve() },
+      disableEndpoint: createDisableEndpoint(db, tables.endpoints, pause),
       wakeUps: { order: () => Promise.resolve() },
       inFlight: { isCrowded: () => Promise.resolve(false) },
       clock,

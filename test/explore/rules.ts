@@ -138,7 +138,7 @@ function checkIndexed(record: DeliveryRecord, item: Item): string[] {
 export function checkLive(lane: Lane | undefined): string[] {
   if (lane === undefined) return [];
   const problems = lane.pace?.isSlow === true ? ['live traffic goes to a slow endpoint'] : [];
-  if (lane.holding !== undefined && lane.avail < keptForDrain(lane.slots)) problems.push('live traffic takes the slots that are kept for the drain');
+  if (lane.holding?.isReady === true && lane.avail < keptForDrain(lane.slots)) problems.push('live traffic takes the slots that are kept for the drain');
   return problems;
 }
 

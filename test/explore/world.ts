@@ -170,7 +170,7 @@ export class World {
     if (this.spec.held === undefined) return;
     const records = createDynamoDbRecords(db, tables);
     for (const m of this.held) await records.write(undefined, held(waitingOf({}, { endpointId: this.endpointId, eventId: this.spec.messages[m]?.eventId ?? '' }), 0));
-    await createDynamoDbLanes(db, tables).hold(this.endpointId, { count: this.held.length, nowEpochMs: nowAt(-1), wakeAtEpochMs: nowAt(1) });
+    await createDynamoDbLanes(db, tables).hold(this.endpointId, { count: this.held.length, nowEpochMs: nowAt(-1), wakeAtEpochMs: nowAt(1), isReady: true });
   }
 
   /** Messages that nobody has any more, and whose record has not come to its end, nor is held with a lane that says so. */

@@ -404,7 +404,7 @@ const holding: readonly WorldSpec[] = [
     messages: [],
     commands: { put: (registry) => registry.put(endpoint()), remove: (registry) => registry.remove('acme') },
     strangers: {
-      'a hold': (db) => lanesOf(db).hold('acme', { count: 0, nowEpochMs: t0EpochMs, wakeAtEpochMs: t0EpochMs }),
+      'a hold': (db) => lanesOf(db).hold('acme', { count: 0, nowEpochMs: t0EpochMs, wakeAtEpochMs: t0EpochMs, isReady: true }),
       'a first pace': paceFrom(undefined, { isSlow: false, recent: '22' }),
       'a first pace, slow': paceFrom(undefined, { isSlow: true, recent: '22' }),
       'a pace after one that is not slow': paceFrom({ isSlow: false, recent: '22' }, { isSlow: false, recent: '220' }),

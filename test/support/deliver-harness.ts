@@ -29,6 +29,7 @@ export class Harness {
     clock: this.clock,
     random: this.random,
     endpoints: createEndpointCache(this.store.endpoints, 100),
+    disableEndpoint: this.store.disableEndpoint,
     lanes: this.store.lanes,
     records: this.store.records,
     queues: this.queues,

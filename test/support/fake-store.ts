@@ -4,11 +4,12 @@
  */
 import { isDeepStrictEqual } from 'node:util';
 import type { Breaker } from '../../lambdas/shared/core/breaker.ts';
-import { claimEndsEpochMs, removedCfg, type Claim, type Holding, type Lane, type Lease } from '../../lambdas/shared/core/lane.ts';
+import { claimEndsEpochMs, removedCfg, type Claim, type Flag, type Holding, type Lane, type Lease } from '../../lambdas/shared/core/lane.ts';
 import type { Pace } from '../../lambdas/shared/core/pace.ts';
+import { pausedFor } from '../../lambdas/shared/core/rate.ts';
 import { stateName, type DeliveryRecord, type WaitingRecord } from '../../lambdas/shared/core/record.ts';
 import type {
-  Admission, Endpoint, Endpoints, GiveBack, HeldIndex, HeldKey, LaneGuard, Lanes, LaneState, PayloadName, Payloads, Records, StoredEndpoint, WriteAnswer,
+  Admission, DisableEndpoint, Endpoint, Endpoints, GiveBack, HeldIndex, HeldKey, LaneGuard, Lanes, LaneState, PayloadName, Payloads, Records, StoredEndpoint, WriteAnswer,
 } from '../../lambdas/shared/ports/index.ts';
 
 interface MutableLane {
@@ -23,6 +24,7 @@ interface MutableLane {
   pausedUntilEpochMs: number | undefined;
   pace: Pace | undefined;
   holdSeq: number;
+  flag: Flag | undefined;
   holding: Holding | undefined;
   drain: Lane['drain'];
 }
@@ -30,7 +32,7 @@ interface MutableLane {
 function emptyLane(): MutableLane {
   return {
     slots: 0, avail: 0, cfg: '', leases: new Map(), claims: new Map(), failures: 0, breaker: undefined, nextAtEpochMs: undefined, pausedUntilEpochMs: undefined,
-    pace: undefined, holdSeq: 0, holding: undefined, drain: undefined,
+    pace: undefined, flag: undefined, holdSeq: 0, holding: undefined, drain: undefined,
   };
 }
 
@@ -46,6 +48,7 @@ export class FakeStore {
     lane.avail += maxInFlight - lane.slots;
     lane.slots = maxInFlight;
     lane.cfg = endpoint.version;
+    [lane.pausedUntilEpochMs, lane.flag] = [undefined, undefined];
     this.#lanes.set(endpointId, lane);
     this.#configs.set(endpointId, endpoint);
     return Promise.resolve();
@@ -77,6 +80,15 @@ export class FakeStore {
   seed(...records: DeliveryRecord[]): void {
     for (const record of records) this.#records.set(record.recordKey, record);
   }
+
+  readonly disableEndpoint: DisableEndpoint = (endpoint, reason) => {
+    const { endpointId } = endpoint.config;
+    const [stored, lane] = [this.#configs.get(endpointId), this.#lanes.get(endpointId)];
+    if (stored?.config === undefined || stored.version !== endpoint.version || lane === undefined) return Promise.resolve('changed');
+    lane.cfg = `${endpoint.version}-disabled`;
+    this.#configs.set(endpointId, { ...stored, version: lane.cfg, config: { ...stored.config, status: 'disabled', disabledFor: reason } });
+    return Promise.resolve('disabled');
+  };
 
   readonly endpoints: Endpoints = { read: (endpointId) => Promise.resolve(this.#configs.get(endpointId)) };
 
@@ -147,13 +159,19 @@ export class FakeStore {
       return Promise.resolve({ kind: 'moved' });
     },
 
-    pauseUntil: (endpointId, untilEpochMs) => {
+    pauseUntil: (endpointId, untilEpochMs, nowEpochMs) => {
       const lane = this.#lanes.get(endpointId);
-      if (lane !== undefined && lane.cfg !== removedCfg) lane.pausedUntilEpochMs = untilEpochMs;
+      if (lane !== undefined && lane.cfg !== removedCfg) lane.pausedUntilEpochMs = Math.max(untilEpochMs, pausedFor(lane.pausedUntilEpochMs, nowEpochMs));
       return Promise.resolve();
     },
 
-    hold: (endpointId, { count, nowEpochMs, wakeAtEpochMs }) => {
+    flag: (endpointId, flag) => {
+      const lane = this.#lanes.get(endpointId);
+      if (lane !== undefined && lane.cfg !== removedCfg) lane.flag = flag;
+      return Promise.resolve();
+    },
+
+    hold: (endpointId, { count, nowEpochMs, wakeAtEpochMs, isReady }) => {
       const lane = this.#lanes.get(endpointId);
       if (lane === undefined || lane.cfg === removedCfg) return Promise.resolve({ kind: 'noLane' });
       const before = toSnapshot(lane);
@@ -162,6 +180,7 @@ export class FakeStore {
         heldAtEpochMs: nowEpochMs,
         wakeAtEpochMs: lane.holding?.wakeAtEpochMs ?? wakeAtEpochMs,
         count: (lane.holding?.count ?? 0) + count,
+        isReady: isReady || lane.holding?.isReady === true,
       };
       return Promise.resolve({ kind: 'noted', before });
     },
@@ -179,18 +198,19 @@ export class FakeStore {
       if (lane?.holding === undefined || isBusy) return Promise.resolve({ kind: 'refused', lane: snapshot(lane) });
       const wakeAtEpochMs = lane.drain?.leaseId === run.leaseId ? nowEpochMs : lane.holding.wakeAtEpochMs;
       lane.drain = { leaseId: run.leaseId, expiresEpochMs: run.expiresEpochMs };
-      lane.holding = { ...lane.holding, wakeAtEpochMs: run.expiresEpochMs };
-      return Promise.resolve({ kind: 'begun', lane: toSnapshot(lane), wakeAtEpochMs });
+      const wasReady = lane.holding.isReady;
+      lane.holding = { ...lane.holding, wakeAtEpochMs: run.expiresEpochMs, isReady: true };
+      return Promise.resolve({ kind: 'begun', lane: toSnapshot(lane), wakeAtEpochMs, wasReady });
     },
 
-    endDrain: (endpointId, { leaseId, seq, taken, seenEpochMs, wakeAtEpochMs }) => {
+    endDrain: (endpointId, { leaseId, seq, taken, seenEpochMs, wakeAtEpochMs, isReady }) => {
       const lane = this.#lanes.get(endpointId);
       const isOwnRepeat = lane !== undefined && lane.drain === undefined && lane.holdSeq === seq && lane.holding?.wakeAtEpochMs === wakeAtEpochMs;
       if (isOwnRepeat) return Promise.resolve({ kind: 'moved' });
       if (lane?.drain?.leaseId !== leaseId || lane.holdSeq !== seq || lane.holding?.wakeAtEpochMs !== seenEpochMs) return Promise.resolve({ kind: 'lost', lane: snapshot(lane) });
       lane.drain = undefined;
       if (wakeAtEpochMs === undefined) lane.holding = undefined;
-      else if (lane.holding !== undefined) lane.holding = { ...lane.holding, wakeAtEpochMs, count: lane.holding.count - taken };
+      else if (lane.holding !== undefined) lane.holding = { ...lane.holding, wakeAtEpochMs, count: lane.holding.count - taken, isReady };
       return Promise.resolve({ kind: 'moved' });
     },
   };
@@ -304,8 +324,8 @@ function compareKeys(a: HeldKey, b: HeldKey): number {
 }
 
 function stateOf(lane: MutableLane): LaneState {
-  const { avail, breaker, nextAtEpochMs, pausedUntilEpochMs, pace, holding } = toSnapshot(lane);
-  return { avail, breaker, nextAtEpochMs, pausedUntilEpochMs, pace, holding };
+  const { avail, breaker, nextAtEpochMs, pausedUntilEpochMs, pace, flag, holding } = toSnapshot(lane);
+  return { avail, breaker, nextAtEpochMs, pausedUntilEpochMs, pace, flag, holding };
 }
 
 function snapshot(lane: MutableLane | undefined): Lane | undefined {
@@ -337,7 +357,7 @@ function isFree(lane: MutableLane, ask: Admission, returning: number): boolean {
   const roomy = lane.avail >= ask.wanted.length - returning;
   const passes = ask.canaryOf === undefined ? lane.breaker?.state !== 'open' : isDeepStrictEqual(lane.breaker, ask.canaryOf);
   const { live } = ask;
-  const isLeft = live === undefined || (lane.pace?.isSlow !== true && (lane.holding === undefined || lane.avail >= ask.wanted.length - returning + live.kept));
+  const isLeft = live === undefined || (lane.pace?.isSlow !== true && (lane.holding?.isReady !== true || lane.avail >= ask.wanted.length - returning + live.kept));
   return lane.cfg === ask.cfg && roomy && passes && isLeft && !lane.leases.has(ask.leaseId) && !ask.wanted.some((w) => lane.claims.has(w.claimKey));
 }
 

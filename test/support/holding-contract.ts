@@ -2,11 +2,12 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { removedCfg } from '../../lambdas/shared/core/lane.ts';
 import type { Pace } from '../../lambdas/shared/core/pace.ts';
+import { latestPauseEpochMs } from '../../lambdas/shared/core/rate.ts';
 import type { DrainEnd } from '../../lambdas/shared/ports/index.ts';
 import { t0EpochMs } from './builders.ts';
 import { expiresEpochMs, LaneSubject, type World } from './world.ts';
 
-const note = { count: 1, nowEpochMs: t0EpochMs, wakeAtEpochMs: t0EpochMs + 1_000 };
+const note = { count: 1, nowEpochMs: t0EpochMs, wakeAtEpochMs: t0EpochMs + 1_000, isReady: true };
 const run = { leaseId: 'd1', expiresEpochMs };
 const later = t0EpochMs + 60_000;
 
@@ -18,26 +19,63 @@ export function describeHolding(world: () => World): void {
   });
   const hold = (more: Partial<typeof note> = {}) => world().lanes.hold(lane.endpointId, { ...note, ...more });
   const begin = (more: Partial<typeof run> = {}, nowEpochMs = t0EpochMs) => world().lanes.beginDrain(lane.endpointId, { ...run, ...more }, nowEpochMs);
-  const end = (more: Partial<DrainEnd> = {}) => world().lanes.endDrain(lane.endpointId, { leaseId: 'd1', seq: 1, seenEpochMs: expiresEpochMs, taken: 1, wakeAtEpochMs: later, ...more });
+  const end = (more: Partial<DrainEnd> = {}) => world().lanes.endDrain(lane.endpointId, { leaseId: 'd1', seq: 1, seenEpochMs: expiresEpochMs, taken: 1, wakeAtEpochMs: later, isReady: true, ...more });
 
   describe('admit of live traffic', () => describeLive(world, () => lane));
   describe('movePace', () => describePace(world, () => lane));
 
   describe('pauseUntil', () => {
-    it('says until when, the last one that said so, and leaves all else alone', async () => {
+    const pause = (untilEpochMs: number, endpointId = lane.endpointId) => world().lanes.pauseUntil(endpointId, untilEpochMs, t0EpochMs);
+
+    it('says until when, the latest of those that said so, and leaves all else alone', async () => {
       const before = await lane.lane();
-      await world().lanes.pauseUntil(lane.endpointId, later);
-      await world().lanes.pauseUntil(lane.endpointId, t0EpochMs + 5_000);
-      expect(await lane.lane()).toEqual({ ...before, pausedUntilEpochMs: t0EpochMs + 5_000 });
-      expect(await world().lanes.admit(lane.ask(['a']))).toMatchObject({ kind: 'granted', pausedUntilEpochMs: t0EpochMs + 5_000 });
+      for (const untilEpochMs of [t0EpochMs + 5_000, later, t0EpochMs + 6_000]) await pause(untilEpochMs);
+      expect(await lane.lane()).toEqual({ ...before, pausedUntilEpochMs: later });
+      expect(await world().lanes.admit(lane.ask(['a']))).toMatchObject({ kind: 'granted', pausedUntilEpochMs: later });
+    });
+
+    it('takes the place of one that nobody believes', async () => {
+      await pause(latestPauseEpochMs(t0EpochMs));
+      await pause(later);
+      expect(await lane.lane()).toMatchObject({ pausedUntilEpochMs: latestPauseEpochMs(t0EpochMs) });
+      await pause(latestPauseEpochMs(t0EpochMs) + 1);
+      await pause(later);
+      expect(await lane.lane()).toMatchObject({ pausedUntilEpochMs: later });
+    });
+
+    it('ends where the endpoint is put anew', async () => {
+      await pause(later);
+      await lane.put();
+      expect(await lane.lane()).toMatchObject({ pausedUntilEpochMs: undefined });
     });
 
     it('makes no lane where there is none, and touches none that was removed', async () => {
-      await world().lanes.pauseUntil('nobody', later);
+      await pause(later, 'nobody');
       expect(await world().lane('nobody')).toBeUndefined();
       await world().remove(lane.endpointId);
-      await world().lanes.pauseUntil(lane.endpointId, later);
+      await pause(later);
       expect((await lane.lane()).pausedUntilEpochMs).toBeUndefined();
+    });
+  });
+
+  describe('flag', () => {
+    const flag = { why: 'not-found', sinceEpochMs: t0EpochMs } as const;
+
+    it('says what the endpoint refuses, and nothing more once it is taken away or the endpoint is put anew', async () => {
+      const before = await lane.lane();
+      await world().lanes.flag(lane.endpointId, flag);
+      expect(await lane.lane()).toEqual({ ...before, flag });
+      expect(await world().lanes.admit(lane.ask(['a']))).toMatchObject({ kind: 'granted', flag });
+      await world().lanes.flag(lane.endpointId, undefined);
+      expect(await lane.lane()).toMatchObject({ flag: undefined });
+      await world().lanes.flag(lane.endpointId, flag);
+      await lane.put();
+      expect(await lane.lane()).toMatchObject({ flag: undefined });
+    });
+
+    it('makes no lane where there is none', async () => {
+      await world().lanes.flag('nobody', flag);
+      expect(await world().lane('nobody')).toBeUndefined();
     });
   });
 
@@ -45,14 +83,14 @@ export function describeHolding(world: () => World): void {
     it('says that something is held, since when, how much, and when somebody comes for it', async () => {
       const before = await lane.lane();
       expect(await hold({ count: 3 })).toEqual({ kind: 'noted', before });
-      expect(await lane.lane()).toEqual({ ...before, holdSeq: 1, holding: { heldAtEpochMs: t0EpochMs, wakeAtEpochMs: note.wakeAtEpochMs, count: 3 } });
+      expect(await lane.lane()).toEqual({ ...before, holdSeq: 1, holding: { heldAtEpochMs: t0EpochMs, wakeAtEpochMs: note.wakeAtEpochMs, count: 3, isReady: true } });
     });
 
     it.each([['earlier', t0EpochMs], ['later', later]])('of more leaves the wake-up as it is, also an %s one; counts on, and is a hold of its own', async (_when, wakeAtEpochMs) => {
       await hold({ count: 3 });
       const before = await lane.lane();
       expect(await hold({ count: 2, nowEpochMs: t0EpochMs + 5, wakeAtEpochMs })).toEqual({ kind: 'noted', before });
-      expect(await lane.lane()).toEqual({ ...before, holdSeq: 2, holding: { heldAtEpochMs: t0EpochMs + 5, wakeAtEpochMs: note.wakeAtEpochMs, count: 5 } });
+      expect(await lane.lane()).toEqual({ ...before, holdSeq: 2, holding: { heldAtEpochMs: t0EpochMs + 5, wakeAtEpochMs: note.wakeAtEpochMs, count: 5, isReady: true } });
     });
 
     it('of none is a hold too: the run that is under way looks again', async () => {
@@ -60,11 +98,19 @@ export function describeHolding(world: () => World): void {
       expect(await lane.lane()).toMatchObject({ holdSeq: 1, holding: { count: 0 } });
     });
 
+    it('of what is due later says nothing of the others that are held', async () => {
+      await hold({ isReady: false });
+      expect(await lane.lane()).toMatchObject({ holding: { isReady: false } });
+      await hold();
+      await hold({ isReady: false });
+      expect(await lane.lane()).toMatchObject({ holding: { isReady: true, count: 3 } });
+    });
+
     it('leaves room, claims and leases alone', async () => {
       await world().lanes.admit(lane.ask(['a', 'b']));
       const before = await lane.lane();
       await hold();
-      expect(await lane.lane()).toEqual({ ...before, holdSeq: 1, holding: { heldAtEpochMs: t0EpochMs, wakeAtEpochMs: note.wakeAtEpochMs, count: 1 } });
+      expect(await lane.lane()).toEqual({ ...before, holdSeq: 1, holding: { heldAtEpochMs: t0EpochMs, wakeAtEpochMs: note.wakeAtEpochMs, count: 1, isReady: true } });
     });
 
     it('has no lane where the endpoint was never registered, nor where it was removed, and makes none', async () => {
@@ -83,7 +129,7 @@ export function describeHolding(world: () => World): void {
       await hold();
       const before = await lane.lane();
       expect(await move(note.wakeAtEpochMs)).toEqual({ kind: 'moved' });
-      const after = { ...before, holding: { heldAtEpochMs: t0EpochMs, wakeAtEpochMs: later, count: 1 } };
+      const after = { ...before, holding: { heldAtEpochMs: t0EpochMs, wakeAtEpochMs: later, count: 1, isReady: true } };
       expect(await lane.lane()).toEqual(after);
       expect(await move(note.wakeAtEpochMs)).toEqual({ kind: 'lost', lane: after });
     });
@@ -98,9 +144,15 @@ export function describeHolding(world: () => World): void {
     it('begins one run, whose expiry is the wake-up until it ends', async () => {
       await hold();
       const before = await lane.lane();
-      const after = { ...before, drain: run, holding: { heldAtEpochMs: t0EpochMs, wakeAtEpochMs: expiresEpochMs, count: 1 } };
-      expect(await begin()).toEqual({ kind: 'begun', lane: after, wakeAtEpochMs: note.wakeAtEpochMs });
+      const after = { ...before, drain: run, holding: { heldAtEpochMs: t0EpochMs, wakeAtEpochMs: expiresEpochMs, count: 1, isReady: true } };
+      expect(await begin()).toEqual({ kind: 'begun', lane: after, wakeAtEpochMs: note.wakeAtEpochMs, wasReady: true });
       expect(await lane.lane()).toEqual(after);
+    });
+
+    it('makes what is held count as due, and says what was known before', async () => {
+      await hold({ isReady: false });
+      expect(await begin()).toMatchObject({ kind: 'begun', wasReady: false, lane: { holding: { isReady: true } } });
+      expect(await lane.lane()).toMatchObject({ holding: { isReady: true } });
     });
 
     it('is refused where nothing is held, and where there is no lane', async () => {
@@ -123,7 +175,7 @@ export function describeHolding(world: () => World): void {
       await hold();
       await begin();
       // What the wake-up was before is not known any more: due.
-      expect(await begin()).toEqual({ kind: 'begun', lane: await lane.lane(), wakeAtEpochMs: t0EpochMs });
+      expect(await begin()).toEqual({ kind: 'begun', lane: await lane.lane(), wakeAtEpochMs: t0EpochMs, wasReady: true });
     });
 
     it('begins for an endpoint that was removed: what is held for it must come to its end', async () => {
@@ -150,8 +202,13 @@ export function describeHolding(world: () => World): void {
     it('says when the drain comes again, and what it took', async () => {
       const before = await lane.lane();
       expect(await end({ taken: 2 })).toEqual({ kind: 'moved' });
-      expect(await lane.lane()).toEqual({ ...before, drain: undefined, holding: { heldAtEpochMs: t0EpochMs, wakeAtEpochMs: later, count: 1 } });
+      expect(await lane.lane()).toEqual({ ...before, drain: undefined, holding: { heldAtEpochMs: t0EpochMs, wakeAtEpochMs: later, count: 1, isReady: true } });
       expect(await begin({ leaseId: 'd2' })).toMatchObject({ kind: 'begun' });
+    });
+
+    it('says whether anything may be due before it comes again', async () => {
+      await end({ isReady: false });
+      expect(await lane.lane()).toMatchObject({ holding: { isReady: false, wakeAtEpochMs: later } });
     });
 
     it('shows no count below nothing, and counts on from what it was: a hold that was never counted is taken too', async () => {
@@ -183,7 +240,7 @@ export function describeHolding(world: () => World): void {
     });
 
     it('is lost where there is no lane', async () => {
-      expect(await world().lanes.endDrain('nobody', { leaseId: 'd1', seq: 1, seenEpochMs: expiresEpochMs, taken: 0, wakeAtEpochMs: undefined })).toEqual({ kind: 'lost', lane: undefined });
+      expect(await world().lanes.endDrain('nobody', { leaseId: 'd1', seq: 1, seenEpochMs: expiresEpochMs, taken: 0, wakeAtEpochMs: undefined, isReady: false })).toEqual({ kind: 'lost', lane: undefined });
     });
   });
 }
@@ -210,10 +267,17 @@ function describeLive(world: () => World, subject: () => LaneSubject): void {
     expect(await admit(['c', 'd'], { leaseId: 'l3' })).toMatchObject({ kind: 'granted', avail: 0 });
   });
 
+  it('takes the whole lane while all that is held is due later, until the drain comes for it', async () => {
+    await world().lanes.hold(subject().endpointId, { ...note, isReady: false });
+    expect(await admit(['a', 'b', 'c'], { live })).toMatchObject({ kind: 'granted', avail: 1, holding: { isReady: false } });
+    await world().lanes.beginDrain(subject().endpointId, run, t0EpochMs);
+    expect(await admit(['d'], { live, leaseId: 'l2' })).toMatchObject({ kind: 'refused' });
+  });
+
   it('takes the whole lane again once nothing is held', async () => {
     await world().lanes.hold(subject().endpointId, note);
     await world().lanes.beginDrain(subject().endpointId, run, t0EpochMs);
-    await world().lanes.endDrain(subject().endpointId, { leaseId: 'd1', seq: 1, seenEpochMs: expiresEpochMs, taken: 1, wakeAtEpochMs: undefined });
+    await world().lanes.endDrain(subject().endpointId, { leaseId: 'd1', seq: 1, seenEpochMs: expiresEpochMs, taken: 1, wakeAtEpochMs: undefined, isReady: false });
     expect(await admit(['a', 'b', 'c', 'd'], { live })).toMatchObject({ kind: 'granted', avail: 0, holding: undefined });
   });
 

@@ -31,7 +31,7 @@ function depsOf(more: Partial<SweepDeps> = {}): SweepDeps {
     ...more,
   };
 }
-const hold = (wakeAtEpochMs: number, endpointId = 'acme') => h.store.lanes.hold(endpointId, { count: 1, nowEpochMs: t0EpochMs, wakeAtEpochMs });
+const hold = (wakeAtEpochMs: number, endpointId = 'acme') => h.store.lanes.hold(endpointId, { count: 1, nowEpochMs: t0EpochMs, wakeAtEpochMs, isReady: true });
 
 describe('the sweep', () => {
   it('wakes what is overdue, and leaves it its time before it wakes it again', async () => {

@@ -1,15 +1,16 @@
 import { removedCfg } from '../core/lane.ts';
 import type { Pace } from '../core/pace.ts';
+import { latestPauseEpochMs } from '../core/rate.ts';
 import type { Lanes, MoveAnswer } from '../ports/index.ts';
 import { holdingValue } from './dynamodb-lane-item.ts';
 import type { Change, Moved, MoveLane } from './dynamodb-lane-write.ts';
 import { Expressions } from './expressions.ts';
 
-type Holding = Pick<Lanes, 'pauseUntil' | 'hold' | 'moveWakeUp' | 'beginDrain' | 'endDrain' | 'movePace'>;
+type Holding = Pick<Lanes, 'pauseUntil' | 'flag' | 'hold' | 'moveWakeUp' | 'beginDrain' | 'endDrain' | 'movePace'>;
 
 /** What a lane says of deliveries that are held: each method is one conditional write. */
 export function createHolding(move: MoveLane): Holding {
-  const hold: Holding['hold'] = async (endpointId, { count, nowEpochMs, wakeAtEpochMs }) => {
+  const hold: Holding['hold'] = async (endpointId, { count, nowEpochMs, wakeAtEpochMs, isReady }) => {
     const x = new Expressions();
     const [seq, held, wakeAt, cfg] = [x.name('holdSeq'), x.name('held'), x.name('wakeAt'), x.name('cfg')];
     const added = (name: string, more: number) => `${name} = if_not_exists(${name}, ${x.value(0)}) + ${x.value(more)}`;
@@ -19,15 +20,28 @@ export function createHolding(move: MoveLane): Holding {
       added(held, count),
       `${x.name('heldAt')} = ${x.value(nowEpochMs)}`,
       `${wakeAt} = if_not_exists(${wakeAt}, ${x.value(wakeAtEpochMs)})`,
+      // What is due later says nothing of the others that are held: as they were noted they stay.
+      ...(isReady ? [`${x.name('ready')} = ${x.value(true)}`] : []),
     ];
     const answer = await move(endpointId, x, { sets, removes: [], clauses: isThere(x, cfg) }, 'before');
     if (answer.kind === 'unsure') return answer;
     return answer.kind === 'moved' && answer.lane !== undefined ? { kind: 'noted', before: answer.lane } : { kind: 'noLane' };
   };
 
-  const pauseUntil: Holding['pauseUntil'] = async (endpointId, untilEpochMs) => {
+  const pauseUntil: Holding['pauseUntil'] = async (endpointId, untilEpochMs, nowEpochMs) => {
     const x = new Expressions();
-    await move(endpointId, x, { sets: [`${x.name('pausedUntil')} = ${x.value(untilEpochMs)}`], removes: [], clauses: isThere(x, x.name('cfg')) });
+    const pausedUntil = x.name('pausedUntil');
+    // A shorter one, of an answer that was slower to come, must not end it.
+    const isFirst = `attribute_not_exists(${pausedUntil})`;
+    const isLater = `(${isFirst} OR ${pausedUntil} < ${x.value(untilEpochMs)} OR ${pausedUntil} > ${x.value(latestPauseEpochMs(nowEpochMs))})`;
+    await move(endpointId, x, { sets: [`${pausedUntil} = ${x.value(untilEpochMs)}`], removes: [], clauses: [...isThere(x, x.name('cfg')), isLater] });
+  };
+
+  const flag: Holding['flag'] = async (endpointId, to) => {
+    const x = new Expressions();
+    const name = x.name('flag');
+    const change = to === undefined ? { sets: [], removes: [name] } : { sets: [`${name} = ${x.value([to.why, to.sinceEpochMs])}`], removes: [] };
+    await move(endpointId, x, { ...change, clauses: isThere(x, x.name('cfg')) });
   };
 
   const moveWakeUp: Holding['moveWakeUp'] = async (endpointId, fromEpochMs, toEpochMs) => {
@@ -40,7 +54,7 @@ export function createHolding(move: MoveLane): Holding {
     const x = new Expressions();
     const drain = x.name('drain');
     const change: Change = {
-      sets: [`${drain} = ${x.value([leaseId, expiresEpochMs])}`, `${x.name('wakeAt')} = ${x.value(expiresEpochMs)}`],
+      sets: [`${drain} = ${x.value([leaseId, expiresEpochMs])}`, `${x.name('wakeAt')} = ${x.value(expiresEpochMs)}`, `${x.name('ready')} = ${x.value(true)}`],
       removes: [],
       clauses: [`attribute_exists(${x.name('holding')})`, `(attribute_not_exists(${drain}) OR ${drain}[1] <= ${x.value(nowEpochMs)})`],
     };
@@ -48,21 +62,25 @@ export function createHolding(move: MoveLane): Holding {
     if (answer.kind === 'unsure') return answer;
     const { lane } = answer;
     if (answer.kind === 'moved' && lane?.holding !== undefined) {
-      const after = { ...lane, drain: { leaseId, expiresEpochMs }, holding: { ...lane.holding, wakeAtEpochMs: expiresEpochMs } };
-      return { kind: 'begun', lane: after, wakeAtEpochMs: lane.holding.wakeAtEpochMs };
+      const after = { ...lane, drain: { leaseId, expiresEpochMs }, holding: { ...lane.holding, wakeAtEpochMs: expiresEpochMs, isReady: true } };
+      return { kind: 'begun', lane: after, wakeAtEpochMs: lane.holding.wakeAtEpochMs, wasReady: lane.holding.isReady };
     }
     // Refused by its own run: the SDK has repeated the write, and what was there before is not known.
-    return lane?.drain?.leaseId === leaseId ? { kind: 'begun', lane, wakeAtEpochMs: nowEpochMs } : { kind: 'refused', lane };
+    return lane?.drain?.leaseId === leaseId ? { kind: 'begun', lane, wakeAtEpochMs: nowEpochMs, wasReady: true } : { kind: 'refused', lane };
   };
 
-  const endDrain: Holding['endDrain'] = async (endpointId, { leaseId, seq, seenEpochMs, taken, wakeAtEpochMs }) => {
+  const endDrain: Holding['endDrain'] = async (endpointId, { leaseId, seq, seenEpochMs, taken, wakeAtEpochMs, isReady }) => {
     const x = new Expressions();
-    const [drain, held, wakeAt] = [x.name('drain'), x.name('held'), x.name('wakeAt')];
+    const [drain, held, wakeAt, ready] = [x.name('drain'), x.name('held'), x.name('wakeAt'), x.name('ready')];
     const clauses = [`${drain}[0] = ${x.value(leaseId)}`, `${x.name('holdSeq')} = ${x.value(seq)}`, `${wakeAt} = ${x.value(seenEpochMs)}`];
     const change: Change = wakeAtEpochMs === undefined
       // `holdSeq` stays: it must never come twice.
-      ? { sets: [], removes: [x.name('holding'), x.name('heldAt'), held, wakeAt, drain], clauses }
-      : { sets: [`${wakeAt} = ${x.value(wakeAtEpochMs)}`, `${held} = ${held} - ${x.value(taken)}`], removes: [drain], clauses };
+      ? { sets: [], removes: [x.name('holding'), x.name('heldAt'), held, wakeAt, ready, drain], clauses }
+      : {
+        sets: [`${wakeAt} = ${x.value(wakeAtEpochMs)}`, `${held} = ${held} - ${x.value(taken)}`, ...(isReady ? [`${ready} = ${x.value(true)}`] : [])],
+        removes: [drain, ...(isReady ? [] : [ready])],
+        clauses,
+      };
     const answer = await move(endpointId, x, change);
     // Its own run is over: the SDK has repeated the write.
     const isOwnRepeat = answer.kind === 'lost' && answer.lane !== undefined && answer.lane.drain === undefined && answer.lane.holdSeq === seq
@@ -77,7 +95,7 @@ export function createHolding(move: MoveLane): Holding {
     return plain(await move(endpointId, x, { ...set, clauses: isStill }));
   };
 
-  return { pauseUntil, hold, moveWakeUp, beginDrain, endDrain, movePace };
+  return { pauseUntil, flag, hold, moveWakeUp, beginDrain, endDrain, movePace };
 }
 
 /** A lane of an endpoint that there is: a note must not make a stub of one. */

@@ -1,4 +1,5 @@
 import type { Breaker, Cause, ClosedBreaker, OpenBreaker, Share } from '../core/breaker.ts';
+import type { FlagReason } from '../core/classify.ts';
 import type { Claim, Lane, Lease } from '../core/lane.ts';
 
 /** Sort keys of the Endpoints table. */
@@ -23,10 +24,13 @@ export interface LaneItem {
   readonly slow?: true;
   readonly holdSeq?: number;
   /** These four are there while anything is held; by the first two the sparse index finds it. */
+  readonly flag?: [FlagReason, number];
   readonly holding?: typeof holdingValue;
   readonly wakeAt?: number;
   readonly heldAt?: number;
   readonly held?: number;
+  /** Some of what is held may be due. */
+  readonly ready?: true;
   /** Lease and expiry of the drain's run. */
   readonly drain?: [string, number];
   /** Of a closed breaker: round, connections in a row that failed, the lease that reported last; then of failures, and of what was slow: beginning of the window, attempts, hits. */
@@ -46,10 +50,11 @@ export function toLane(item: Record<string, unknown>): Lane {
     failures: raw.failures ?? 0,
     breaker: toBreaker(raw),
     nextAtEpochMs: raw.nextAt,
+    flag: raw.flag === undefined ? undefined : { why: raw.flag[0], sinceEpochMs: raw.flag[1] },
     pausedUntilEpochMs: raw.pausedUntil,
     pace: raw.pace === undefined ? undefined : { recent: raw.pace, isSlow: raw.slow === true },
     holdSeq: raw.holdSeq ?? 0,
-    holding: raw.holding === undefined ? undefined : { heldAtEpochMs: raw.heldAt ?? 0, wakeAtEpochMs: raw.wakeAt ?? 0, count: Math.max(0, raw.held ?? 0) },
+    holding: raw.holding === undefined ? undefined : { heldAtEpochMs: raw.heldAt ?? 0, wakeAtEpochMs: raw.wakeAt ?? 0, count: Math.max(0, raw.held ?? 0), isReady: raw.ready === true },
     drain: raw.drain === undefined ? undefined : { leaseId: raw.drain[0], expiresEpochMs: raw.drain[1] },
   };
 }

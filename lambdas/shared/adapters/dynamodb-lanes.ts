@@ -20,8 +20,8 @@ export function createDynamoDbLanes(db: DynamoDBClient, tables: { endpoints: str
       const answer = await db.send(
         new UpdateItemCommand({ ...update(endpointId, x, change), ReturnValues: 'ALL_NEW', ReturnValuesOnConditionCheckFailure: 'ALL_OLD' }),
       );
-      const { avail, breaker, nextAtEpochMs, pausedUntilEpochMs, pace, holding } = toLane(unmarshall(answer.Attributes ?? {}));
-      return { kind: 'granted', avail, breaker, nextAtEpochMs, pausedUntilEpochMs, pace, holding };
+      const { avail, breaker, nextAtEpochMs, pausedUntilEpochMs, pace, flag, holding } = toLane(unmarshall(answer.Attributes ?? {}));
+      return { kind: 'granted', avail, breaker, nextAtEpochMs, pausedUntilEpochMs, pace, flag, holding };
     } catch (error) {
       const failure = writeFailure(error);
       if (failure.kind === 'refused') return { kind: 'refused', lane: failure.item === undefined ? undefined : toLane(failure.item) };
@@ -149,11 +149,11 @@ function taken(x: Expressions, ask: Admission, returning: number): Change {
   };
 }
 
-/** Live traffic leaves a slow endpoint to the drain, and of another one a part of the lane while anything is held. */
+/** Live traffic leaves a slow endpoint to the drain, and of another one a part of the lane while anything is held that may be due. */
 function leftToDrain(x: Expressions, { live, wanted }: Admission, returning: number): string[] {
   if (live === undefined) return [];
   const isRoomy = `${x.name('avail')} >= ${x.value(wanted.length - returning + live.kept)}`;
-  return [`attribute_not_exists(${x.name('slow')})`, `(attribute_not_exists(${x.name('holding')}) OR ${isRoomy})`];
+  return [`attribute_not_exists(${x.name('slow')})`, `(attribute_not_exists(${x.name('ready')}) OR ${isRoomy})`];
 }
 
 /** A repeat that comes late, when the claims have been reaped and the lease not yet, must not take its slots twice. */

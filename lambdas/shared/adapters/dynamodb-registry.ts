@@ -123,9 +123,9 @@ export function createDynamoDbRegistry(db: DynamoDBClient, table: string, pause:
 
 /** Without a condition of its own: configuration and lane only ever change together, and the lane's half has one. */
 function configPut(table: string, endpoint: Endpoint) {
-  const { config: { pauses, ...config }, version, secrets, bodySecret } = endpoint;
-  // Only where there were any: an older version refuses a key that it does not know.
-  const stored = pauses.length === 0 ? config : { ...config, pauses };
+  const { config: { pauses, disabledFor, ...config }, version, secrets, bodySecret } = endpoint;
+  // Only where there is something to say: an older version refuses a key that it does not know.
+  const stored = { ...config, ...(pauses.length === 0 ? {} : { pauses }), ...(disabledFor === null ? {} : { disabledFor }) };
   const item = { pk: config.endpointId, sk: sk.config, v: records.version, version, config: stored, secrets, bodySecret };
   return { TableName: table, Item: marshall(item, { removeUndefinedValues: true }) };
 }
@@ -146,7 +146,8 @@ function laneUpdate(before: Lane | undefined, cfg: string, slots: number) {
   const sets = [set('slots', slots), set('cfg', cfg), `${avail} = ${avail} + ${x.value(slots - before.slots)}`];
   // `slots` too: a removed lane is `removed` again after it was put and removed meanwhile, perhaps with another size.
   return {
-    UpdateExpression: `SET ${sets.join(', ')}`,
+    // What was there before asked for the pause, and refused.
+    UpdateExpression: `SET ${sets.join(', ')} REMOVE ${x.name('pausedUntil')}, ${x.name('flag')}`,
     ConditionExpression: `${x.name('cfg')} = ${x.value(before.cfg)} AND ${x.name('slots')} = ${x.value(before.slots)}`,
     ...x.attributes(),
   };

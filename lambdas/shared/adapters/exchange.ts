@@ -1,4 +1,5 @@
 import type { Dispatcher } from 'undici';
+import { hintsOf, type Hints } from '../core/hints.ts';
 import type { AttemptOutcome } from '../core/outcome.ts';
 import { StatusLineReader } from '../core/status-line.ts';
 import { endpoint, sockets } from '../limits/numbers.ts';
@@ -42,6 +43,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   #bodyBytes = 0;
   #kept: Buffer[] = [];
   #redirectsTo: string | undefined;
+  #hints: Hints | undefined;
 
   constructor(connection: Connection, request: HttpRequest, path: string, watch: Stopwatch, endsMs: number) {
     this.#connection = connection;
@@ -92,6 +94,7 @@ class Exchange implements Dispatcher.DispatchHandler {
     this.#watch.begin('body');
     this.#connection.idleMs = idleMsOf(headers['keep-alive']);
     if (status >= 300 && status < 400) this.#redirectsTo = originOf(headers['location'], this.#request.url);
+    this.#hints = hintsOf(status, headers);
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
@@ -177,7 +180,10 @@ class Exchange implements Dispatcher.DispatchHandler {
     const isSuccess = status >= 200 && status < 300;
     const bodyExcerpt = isSuccess ? '' : Buffer.concat(this.#kept).toString('utf8');
     const redirectsTo = this.#redirectsTo;
-    return { kind: 'answered', status, bodyExcerpt, ...(cut === undefined ? {} : { cut }), ...(redirectsTo === undefined ? {} : { redirectsTo }) };
+    return {
+      kind: 'answered', status, bodyExcerpt,
+      ...(cut === undefined ? {} : { cut }), ...(redirectsTo === undefined ? {} : { redirectsTo }), ...(this.#hints === undefined ? {} : { hints: this.#hints }),
+    };
   }
 
   #finish(exchanged: Exchanged): void {

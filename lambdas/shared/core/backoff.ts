@@ -12,7 +12,8 @@ export function backoffMs(policy: RetryPolicy, attempt: number, random: number):
   return Math.round(Math.min(ceilingMs, Math.max(limits.minWaitMs, waitMs)));
 }
 
-function ceilingS(policy: RetryPolicy, attempt: number): number {
+/** The longest wait after attempt number `attempt`, in seconds. */
+export function ceilingS(policy: RetryPolicy, attempt: number): number {
   const nth = Number.isFinite(attempt) ? Math.max(1, Math.floor(attempt)) : Number.MAX_SAFE_INTEGER;
   if (policy.delaysS !== undefined) return policy.delaysS[Math.min(nth, policy.delaysS.length) - 1] ?? policy.capS;
   if (policy.factor === 1) return Math.min(policy.capS, policy.baseS);

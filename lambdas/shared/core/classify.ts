@@ -20,3 +20,11 @@ export function classifyStatus(status: number): StatusVerdict {
   }
   return { kind: 'retry' };
 }
+
+/** What a lane remembers of an endpoint that refuses, for its owner to see; undefined for a status that says nothing of the kind. */
+export type FlagReason = 'unauthorized' | 'not-found';
+
+export function flagOf(status: number): FlagReason | undefined {
+  const reason = rejections[status];
+  return reason === 'unauthorized' || reason === 'not-found' ? reason : undefined;
+}

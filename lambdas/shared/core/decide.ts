@@ -1,8 +1,9 @@
 import type { EndpointConfig } from '../limits/endpoint-schema.ts';
-import { records } from '../limits/numbers.ts';
+import { hints as hintLimits, records } from '../limits/numbers.ts';
 import { ageMs } from './age.ts';
 import { backoffMs } from './backoff.ts';
 import { classifyStatus } from './classify.ts';
+import { hintedMs, hintedWaitMs } from './hints.ts';
 import type { AttemptOutcome } from './outcome.ts';
 import type { AttemptEntry, DeadReason, DeadRecord, DeliveryRecord, WaitingRecord } from './record.ts';
 
@@ -23,14 +24,15 @@ export function afterAttempt(
   config: EndpointConfig,
   verdict: Verdict,
 ): DeliveryRecord {
-  const next = counted(record, outcome, verdict);
+  const hintMs = outcome.kind === 'answered' ? hintedMs(outcome.hints, config.retry.capS * 1_000, verdict.nowEpochMs) : undefined;
+  const next = counted(record, outcome, verdict, hintMs);
   if (outcome.kind === 'invalidConfiguration') return dead(next, 'invalid-configuration', outcome.detail);
   if (outcome.kind === 'answered') {
     const status = classifyStatus(outcome.status);
     if (status.kind === 'delivered') return delivered(next);
     if (status.kind === 'rejected' && config.onRejected === 'deadLetter') return dead(next, status.reason, `status ${statusOf(outcome)}`);
   }
-  return waitOrGiveUp(next, config, verdict);
+  return waitOrGiveUp(next, config, verdict, hintMs);
 }
 
 /** The record that follows a ping: it is sent once, and what became of it is kept for who asked. */
@@ -92,14 +94,14 @@ export function renewed(record: DeliveryRecord, nowEpochMs: number, resend: numb
   };
 }
 
-function counted(record: WaitingRecord, outcome: CountedOutcome, verdict: Verdict): WaitingRecord {
+function counted(record: WaitingRecord, outcome: CountedOutcome, verdict: Verdict, hintMs: number | undefined): WaitingRecord {
   if (outcome.kind === 'invalidConfiguration') return { ...record, lastEpochMs: verdict.nowEpochMs };
   const entry: AttemptEntry = {
     atEpochMs: verdict.nowEpochMs - outcome.durationMs,
     durationMs: outcome.durationMs,
     generation: record.generation,
     outcome: outcome.kind,
-    detail: outcome.kind === 'answered' ? answerOf(outcome) : `${outcome.phase} ${outcome.cause}`,
+    detail: outcome.kind === 'answered' ? answerOf(outcome, hintMs) : `${outcome.phase} ${outcome.cause}`,
     ...(outcome.kind === 'answered' && outcome.bodyExcerpt !== '' ? { bodyExcerpt: outcome.bodyExcerpt } : {}),
   };
   return {
@@ -114,21 +116,33 @@ function counted(record: WaitingRecord, outcome: CountedOutcome, verdict: Verdic
 
 type Answered = CountedOutcome & { kind: 'answered' };
 
-/** The status, and what ended the rest of the answer early, if anything did. */
-function answerOf(outcome: Answered): string {
-  return outcome.cut === undefined ? statusOf(outcome) : `${statusOf(outcome)}, then ${outcome.cut}`;
+/** The status, what ended the rest of the answer early, and when the endpoint asks for the next attempt. */
+function answerOf(outcome: Answered, hintMs: number | undefined): string {
+  const cut = outcome.cut === undefined ? '' : `, then ${outcome.cut}`;
+  return `${statusOf(outcome)}${cut}${hintMs === undefined ? '' : `, asks for ${Math.round(hintMs / 1_000)} s`}`;
 }
 
 function statusOf({ status, redirectsTo }: Answered): string {
   return redirectsTo === undefined ? String(status) : `${status} to ${redirectsTo}`;
 }
 
-function waitOrGiveUp(record: WaitingRecord, config: EndpointConfig, verdict: Verdict): DeliveryRecord {
+function waitOrGiveUp(record: WaitingRecord, config: EndpointConfig, verdict: Verdict, hintMs: number | undefined): DeliveryRecord {
   if (record.attempt >= config.retry.attempts) return dead(record, 'exhausted', `${record.attempt} attempts`);
-  const dueEpochMs = verdict.nowEpochMs + backoffMs(config.retry, record.attempt, verdict.random);
+  const dueEpochMs = verdict.nowEpochMs + waitMs(config, record.attempt, verdict.random, hintMs);
   const leftMs = config.retry.maxAgeS * 1_000 - ageMs(record.firstEpochMs, config, verdict.nowEpochMs);
   if (dueEpochMs > verdict.nowEpochMs + leftMs) return dead(record, 'expired', `the next attempt would come after ${config.retry.maxAgeS} s`);
   return { ...record, dueEpochMs };
+}
+
+/**
+ * What the endpoint asks for comes before the backoff (R5). One that always asks for a moment would have used its attempts up
+ * within minutes: past half of them it is only ever left alone for longer.
+ */
+function waitMs({ retry }: EndpointConfig, attempt: number, random: number, hintMs: number | undefined): number {
+  const ownMs = backoffMs(retry, attempt, random);
+  if (hintMs === undefined) return ownMs;
+  const askedMs = hintedWaitMs(hintMs, retry.capS * 1_000, random);
+  return attempt <= retry.attempts * hintLimits.soonerShare ? askedMs : Math.max(askedMs, ownMs);
 }
 
 function delivered(record: WaitingRecord): DeliveryRecord {

@@ -1,4 +1,5 @@
 import type { Breaker, OpenBreaker } from './breaker.ts';
+import type { FlagReason } from './classify.ts';
 import type { Pace } from './pace.ts';
 
 /**
@@ -18,7 +19,9 @@ export interface Lane {
   readonly breaker: Breaker | undefined;
   /** Of an endpoint with a rate: when the next request would be due if all came evenly. */
   readonly nextAtEpochMs: number | undefined;
-  /** The endpoint asked for less (429): nothing is sent before. Undefined where it never did. */
+  /** It refuses in a way that its owner must see. Undefined since its last 2xx. */
+  readonly flag: Flag | undefined;
+  /** The endpoint asked for less (429, or 503 with a time): nothing is sent before. Undefined where it never did. */
   readonly pausedUntilEpochMs: number | undefined;
   /** Undefined while all answers are quick. */
   readonly pace: Pace | undefined;
@@ -30,6 +33,11 @@ export interface Lane {
   readonly drain: { readonly leaseId: string; readonly expiresEpochMs: number } | undefined;
 }
 
+export interface Flag {
+  readonly why: FlagReason;
+  readonly sinceEpochMs: number;
+}
+
 /** That deliveries are held for the endpoint, until the drain has found that none are left. */
 export interface Holding {
   /** Of the newest hold. */
@@ -38,9 +46,11 @@ export interface Holding {
   readonly wakeAtEpochMs: number;
   /** Deliveries that are held, about: a crash may leave it wrong until none are. */
   readonly count: number;
+  /** True where some of them may be due: false while all wait for the time of their next attempt, and nobody has come for them yet. */
+  readonly isReady: boolean;
 }
 
-/** Slots that are kept free for the drain while anything is held: half of them, and the one of a lane of one. */
+/** Slots that are kept free for the drain while anything is held that may be due: half of them, and the one of a lane of one. */
 export function keptForDrain(slots: number): number {
   return Math.ceil(slots / 2);
 }
@@ -129,7 +139,7 @@ export function readRefusal<W extends Wanted>(
 }
 
 function keptIn(lane: Lane, { live }: { live?: { kept: number } }): number {
-  return live === undefined || lane.holding === undefined ? 0 : live.kept;
+  return live === undefined || lane.holding?.isReady !== true ? 0 : live.kept;
 }
 
 /** Deliveries in flight now: the slots of leases that have not expired. */

@@ -1,3 +1,5 @@
+import type { Hints } from './hints.ts';
+
 /** The phases of an attempt, in their order (T1). `connection` is the wait for a socket. */
 export const phases = ['connection', 'dns', 'connect', 'tls', 'write', 'headers', 'body'] as const;
 export type Phase = (typeof phases)[number];
@@ -16,9 +18,10 @@ export interface Timing {
 export type AttemptOutcome =
   /**
    * A whole status line arrived: it wins over any fault that came later. `cut` names what ended the rest early, if anything
-   * did; `redirectsTo` is the origin that a redirect names, without path and query, for they may hold a token.
+   * did; `redirectsTo` is the origin that a redirect names, without path and query, for they may hold a token; `hints` are
+   * what it says of when to come again.
    */
-  | ({ kind: 'answered'; status: number; bodyExcerpt: string; cut?: string; redirectsTo?: string } & Timing)
+  | ({ kind: 'answered'; status: number; bodyExcerpt: string; cut?: string; redirectsTo?: string; hints?: Hints } & Timing)
   /** At least one byte of the request may have left, and no status came: the consumer may have acted. */
   | ({ kind: 'ambiguous'; phase: 'write' | 'headers'; cause: string } & Timing)
   /** Nothing of the request left: safe to repeat, but the endpoint's side was at fault. */

@@ -37,6 +37,11 @@ export function roomFromEpochMs(nextAtEpochMs: number | undefined, perSecond: nu
 
 /** Until when nothing is sent to an endpoint that asked for less; the past, where it is over or was set by a clock that is wrong. */
 export function pausedFor(pausedUntilEpochMs: number | undefined, nowEpochMs: number): number {
-  const isBelieved = pausedUntilEpochMs !== undefined && pausedUntilEpochMs <= nowEpochMs + throttle.maxMs + lease.skewMs;
+  const isBelieved = pausedUntilEpochMs !== undefined && pausedUntilEpochMs <= latestPauseEpochMs(nowEpochMs);
   return isBelieved ? pausedUntilEpochMs : 0;
+}
+
+/** A pause that ends later was set by a clock that is wrong. */
+export function latestPauseEpochMs(nowEpochMs: number): number {
+  return nowEpochMs + throttle.maxMs + lease.skewMs;
 }

@@ -85,6 +85,8 @@ export const drain = {
   /** At its end a run looks for what is due next in so many pages of so many keys: what it has settled may still be shown. */
   lookPages: 20,
   lookPage: 100,
+  /** Who began a burial has finished it after so long, or is dead: deliver's timeout, and clocks that differ. */
+  burialMs: 35_000,
   /** What is held while a run ends makes it look at the lane again; after so many times its lease's expiry is the wake-up. */
   endTries: 30,
   /** A run that finds no room, or is too early by a little, looks again this much later, and at most so long within its turn. */
@@ -189,6 +191,10 @@ export const retry = {
   /** An age limit above the delivery queue's retention could never be kept. */
   maxMaxAgeS: 604_800,
   minMaxAgeS: 60,
+  /** A schedule that is over sooner, of its age limit, gives up within minutes what its policy promises for days (T4). */
+  leastSpanShare: 1 / 3,
+  /** Waits that an error shows one by one. */
+  shownWaits: 12,
   /** Of one pause, so much does not count as age: it bounds how long anything is kept. */
   maxPauseS: 30 * 86_400,
   /** Pauses that are remembered. */
@@ -222,12 +228,26 @@ export const breaker = {
   swaps: 32,
 } as const;
 
-/** An endpoint that answers 429 asks for less. */
+/** An endpoint that answers 429, or 503 with a time, asks for less. */
 export const throttle = {
-  /** Nothing is sent to it for so long, over the whole fleet. */
+  /** Nothing is sent to it for so long, over the whole fleet, where it does not say how long. */
   pauseMs: 5_000,
-  /** A pause that lies further off is not believed. */
-  maxMs: 900_000,
+  /** A pause that lies further off is not believed: no policy lets an endpoint ask for more than the longest `retry.capS`. */
+  maxMs: 86_400_000,
+} as const;
+
+/** What an endpoint asks for by Retry-After or X-RateLimit-Reset (R5). */
+export const hints = {
+  /** Added to it, so that those who were turned away together do not come together. */
+  jitterMinMs: 1_000,
+  jitterMaxMs: 3_000,
+  /** Characters of a header; the longest HTTP date has 33. */
+  maxLength: 64,
+  /** X-RateLimit-Reset: from here on a number is a time in seconds (the year 2001), and from here in milliseconds; below, seconds from now. */
+  epochSFrom: 1e9,
+  epochMsFrom: 1e12,
+  /** Of a delivery's attempts, so many may come sooner than its backoff because the endpoint said so: or it would be given up within minutes. */
+  soonerShare: 0.5,
 } as const;
 
 /** What makes an endpoint a slow one, which the drain serves alone; and what ends that. */

@@ -53,6 +53,12 @@ export interface Endpoints {
   read(endpointId: string): Promise<StoredEndpoint | undefined>;
 }
 
+/**
+ * Makes an endpoint a disabled one, by a version of its own, if it is still at the version that was read. `changed`: it is not;
+ * `busy`: nothing was written, or that is not known.
+ */
+export type DisableEndpoint = (endpoint: Endpoint, reason: NonNullable<EndpointConfig['disabledFor']>) => Promise<'disabled' | 'changed' | 'busy'>;
+
 /** One message as SQS handed it over. */
 export interface ReceivedMessage {
   readonly messageId: string;

@@ -1,5 +1,5 @@
 import type { Breaker, OpenBreaker } from '../core/breaker.ts';
-import type { Claim, Lane, Lease, Wanted } from '../core/lane.ts';
+import type { Claim, Flag, Lane, Lease, Wanted } from '../core/lane.ts';
 import type { Pace } from '../core/pace.ts';
 import type { WaitingRecord } from '../core/record.ts';
 
@@ -24,10 +24,15 @@ export interface Lanes {
   moveRate(endpointId: string, fromEpochMs: number | undefined, toEpochMs: number): Promise<MoveAnswer>;
   /** Writes the pace, if it is still exactly `from`. */
   movePace(endpointId: string, from: Pace | undefined, to: Pace | undefined): Promise<MoveAnswer>;
-  /** Notes that nothing is to be sent before a time. The last to say so is believed; best effort. */
-  pauseUntil(endpointId: string, untilEpochMs: number): Promise<void>;
-  /** Notes that `count` more deliveries are held, after their records say so; the wake-up stays as it is where there is one. */
-  hold(endpointId: string, note: { count: number; nowEpochMs: number; wakeAtEpochMs: number }): Promise<HoldAnswer>;
+  /** Marks what the endpoint's answers say of it, or takes the mark away. The last to say so is believed; best effort. */
+  flag(endpointId: string, flag: Flag | undefined): Promise<void>;
+  /** Notes that nothing is to be sent before a time, unless a later one is noted that can be believed; best effort. */
+  pauseUntil(endpointId: string, untilEpochMs: number, nowEpochMs: number): Promise<void>;
+  /**
+   * Notes that `count` more deliveries are held, after their records say so; the wake-up stays as it is where there is one.
+   * `isReady`: they may be sent before it, were there room.
+   */
+  hold(endpointId: string, note: { count: number; nowEpochMs: number; wakeAtEpochMs: number; isReady: boolean }): Promise<HoldAnswer>;
   /** Notes another wake-up, if that is still exactly `from`. */
   moveWakeUp(endpointId: string, fromEpochMs: number, toEpochMs: number): Promise<MoveAnswer>;
   /** Begins a run of the drain where anything is held, and no other run is alive. Until it ends, the wake-up is its expiry. */
@@ -45,8 +50,8 @@ export type HoldAnswer =
   | { kind: 'unsure' };
 
 export type BeginAnswer =
-  /** With the lane as it is now, and the wake-up as it was. */
-  | { kind: 'begun'; lane: Lane; wakeAtEpochMs: number }
+  /** With the lane as it is now, and the wake-up as it was, and whether anything might have been due. */
+  | { kind: 'begun'; lane: Lane; wakeAtEpochMs: number; wasReady: boolean }
   | { kind: 'refused'; lane: Lane | undefined }
   /** It may have begun, or not. */
   | { kind: 'unsure' };
@@ -66,6 +71,8 @@ export interface DrainEnd {
   readonly taken: number;
   /** When it is to come again; undefined where nothing is held any more. */
   readonly wakeAtEpochMs: number | undefined;
+  /** False where it has seen that nothing is due before. */
+  readonly isReady: boolean;
 }
 
 export type MoveAnswer =
@@ -98,7 +105,7 @@ export type AdmitAnswer =
   | { kind: 'throttled' };
 
 /** What a sender must know of a lane beside its own lease: the slots that are left, health, rate, and whether anything is held. */
-export type LaneState = Pick<Lane, 'avail' | 'breaker' | 'nextAtEpochMs' | 'pausedUntilEpochMs' | 'pace' | 'holding'>;
+export type LaneState = Pick<Lane, 'avail' | 'breaker' | 'nextAtEpochMs' | 'pausedUntilEpochMs' | 'pace' | 'flag' | 'holding'>;
 
 export interface GiveBack {
   readonly endpointId: string;

@@ -43,7 +43,7 @@ export type Choice =
   | { readonly kind: 'remove' }
   /** The record of a delivery that waits, by whoever has no claim. */
   | { readonly kind: 'holdRecord'; readonly event: string; readonly resend: number }
-  | { readonly kind: 'note'; readonly count: number }
+  | { readonly kind: 'note'; readonly count: number; readonly isReady: boolean }
   /** `isStale`: on what is not there. */
   | { readonly kind: 'wake' | 'endDrain'; readonly isStale: boolean; readonly isEmpty: boolean }
   | { readonly kind: 'beginDrain' }
@@ -98,7 +98,7 @@ export function plan(h: History, choice: Choice, id: string): Planned | undefine
     case 'holdRecord':
       return planHoldRecord(h, { ...choice, event: h.among([choice.event])[0] ?? '' });
     case 'note':
-      return planned(operations.hold(`note ${choice.count} held`, h.endpointId, { count: choice.count, nowEpochMs: h.nowEpochMs, wakeAtEpochMs: h.nowEpochMs + 5 }));
+      return planned(operations.hold(`note ${choice.count} held`, h.endpointId, { count: choice.count, nowEpochMs: h.nowEpochMs, wakeAtEpochMs: h.nowEpochMs + 5, isReady: choice.isReady }));
     case 'wake':
       return planWake(h, choice.isStale);
     case 'beginDrain':
@@ -160,7 +160,7 @@ function planEnd(h: History, { isStale, isEmpty, isOther }: { isStale: boolean; 
   if (lane?.drain === undefined) return undefined;
   const leaseId = isOther ? 'D-other' : lane.drain.leaseId;
   const seenEpochMs = lane.holding?.wakeAtEpochMs ?? 0;
-  const end = { leaseId, seq: lane.holdSeq - (isStale ? 1 : 0), seenEpochMs, taken: Math.min(1, lane.holding?.count ?? 0), wakeAtEpochMs: isEmpty ? undefined : h.nowEpochMs + 9 };
+  const end = { leaseId, seq: lane.holdSeq - (isStale ? 1 : 0), seenEpochMs, taken: Math.min(1, lane.holding?.count ?? 0), wakeAtEpochMs: isEmpty ? undefined : h.nowEpochMs + 9, isReady: h.nowEpochMs % 2 === 0 };
   return planned(operations.endDrain(`end run ${leaseId} as of hold ${end.seq}${isEmpty ? ', nothing held' : ''}`, h.endpointId, end));
 }
 
@@ -412,7 +412,7 @@ export function narrowlyRefused(h: History, which: number, id: string): { readon
     planAdmit(h, askOf(h, { ...drain, events: all }, `L${id}`, h.nowEpochMs + leaseMs)),
     planAdmit(h, askOf(h, { ...drain, isStale: true }, `L${id}`, h.nowEpochMs + leaseMs)),
     ...otherHolds(h, asked),
-    plan(h, { kind: 'note', count: 1 }, id),
+    plan(h, { kind: 'note', count: 1, isReady: true }, id),
     planWake(h, true),
     planBegin(h, `D${id}`),
     planEnd(h, { isStale: true, isEmpty: true, isOther: false }),

@@ -190,7 +190,7 @@ const choices: { readonly [K in Choice['kind']]: { readonly fates: readonly Fate
   put: { fates: ['heard', 'heard', 'heard', 'repeated', 'late', 'late'], of: fc.record({ kind: fc.constant('put'), slots }) },
   remove: { fates: ['heard', 'heard', 'heard', 'repeated', 'late'], of: fc.constant({ kind: 'remove' }) },
   holdRecord: { fates: ['heard', 'heard', 'repeated', 'late', 'copied'], of: fc.record({ kind: fc.constant('holdRecord'), event, resend: fc.nat(1) }) },
-  note: { fates: ['heard', 'heard', 'repeated', 'late', 'copied'], of: fc.record({ kind: fc.constant('note'), count: fc.nat(2) }) },
+  note: { fates: ['heard', 'heard', 'repeated', 'late', 'copied'], of: fc.record({ kind: fc.constant('note'), count: fc.nat(2), isReady: fc.boolean() }) },
   wake: { fates: ['heard', 'repeated', 'late', 'copied'], of: fc.record({ kind: fc.constant('wake'), isStale: rarely, isEmpty: fc.constant(false) }) },
   beginDrain: { fates: ['heard', 'heard', 'repeated', 'late', 'copied'], of: fc.constant({ kind: 'beginDrain' }) },
   endDrain: { fates: ['heard', 'heard', 'repeated', 'late', 'copied'], of: fc.record({ kind: fc.constant('endDrain'), isStale: rarely, isEmpty: fc.boolean() }) },

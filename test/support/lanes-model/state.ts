@@ -125,12 +125,12 @@ export function recordHeld(state: State, from: WaitingRecord | undefined, to: Wa
   return { state: withRecord(state, found?.state === 'waiting' ? { ...found, home: 'held', resend: to.resend } : to), seen: 'written' };
 }
 
-export function held(state: State, note: { count: number; nowEpochMs: number; wakeAtEpochMs: number }): Seen {
+export function held(state: State, note: { count: number; nowEpochMs: number; wakeAtEpochMs: number; isReady: boolean }): Seen {
   const { lane } = state;
   const why = reasons({ 'note a hold: no lane': lane === undefined, 'note a hold: removed': lane?.cfg === removedCfg });
   if (lane === undefined || why.length > 0) return { state, seen: { kind: 'noLane' }, why };
   const wakeAtEpochMs = lane.holding?.wakeAtEpochMs ?? note.wakeAtEpochMs;
-  const holding = { heldAtEpochMs: note.nowEpochMs, wakeAtEpochMs, count: (lane.holding?.count ?? 0) + note.count };
+  const holding = { heldAtEpochMs: note.nowEpochMs, wakeAtEpochMs, count: (lane.holding?.count ?? 0) + note.count, isReady: note.isReady || lane.holding?.isReady === true };
   return { state: { ...state, lane: { ...lane, holdSeq: lane.holdSeq + 1, holding } }, seen: { kind: 'noted', before: lane } };
 }
 
@@ -143,19 +143,19 @@ export function wakeUpMoved(state: State, fromEpochMs: number, toEpochMs: number
 export function drainBegun(state: State, run: DrainRun, nowEpochMs: number): Seen {
   const { lane } = state;
   const why = reasons({ 'begin: nothing is held': lane?.holding === undefined, 'begin: a run is alive': lane?.drain !== undefined && lane.drain.expiresEpochMs > nowEpochMs });
-  if (lane?.holding === undefined || why.length > 0) return { state, seen: lane?.drain?.leaseId === run.leaseId ? { kind: 'begun', lane, wakeAtEpochMs: nowEpochMs } : { kind: 'refused', lane }, why };
-  const next = { ...lane, drain: run, holding: { ...lane.holding, wakeAtEpochMs: run.expiresEpochMs } };
-  return { state: { ...state, lane: next }, seen: { kind: 'begun', lane: next, wakeAtEpochMs: lane.holding.wakeAtEpochMs } };
+  if (lane?.holding === undefined || why.length > 0) return { state, seen: lane?.drain?.leaseId === run.leaseId ? { kind: 'begun', lane, wakeAtEpochMs: nowEpochMs, wasReady: true } : { kind: 'refused', lane }, why };
+  const next = { ...lane, drain: run, holding: { ...lane.holding, wakeAtEpochMs: run.expiresEpochMs, isReady: true } };
+  return { state: { ...state, lane: next }, seen: { kind: 'begun', lane: next, wakeAtEpochMs: lane.holding.wakeAtEpochMs, wasReady: lane.holding.isReady } };
 }
 
-export function drainEnded(state: State, { leaseId, seq, seenEpochMs, taken: count, wakeAtEpochMs }: DrainEnd): Seen {
+export function drainEnded(state: State, { leaseId, seq, seenEpochMs, taken: count, wakeAtEpochMs, isReady }: DrainEnd): Seen {
   const { lane } = state;
   const why = reasons({ 'end: another run': lane?.drain?.leaseId !== leaseId, 'end: held meanwhile': lane?.holdSeq !== seq, 'end: asked for meanwhile': lane?.holding?.wakeAtEpochMs !== seenEpochMs });
   if (lane === undefined || why.length > 0) {
     const isOwn = lane !== undefined && lane.drain === undefined && lane.holdSeq === seq && lane.holding?.wakeAtEpochMs === wakeAtEpochMs;
     return { state, seen: isOwn ? { kind: 'moved' } : { kind: 'lost', lane }, why };
   }
-  const holding = wakeAtEpochMs === undefined || lane.holding === undefined ? undefined : { ...lane.holding, wakeAtEpochMs, count: lane.holding.count - count };
+  const holding = wakeAtEpochMs === undefined || lane.holding === undefined ? undefined : { ...lane.holding, wakeAtEpochMs, count: lane.holding.count - count, isReady };
   return { state: { ...state, lane: { ...lane, drain: undefined, holding } }, seen: { kind: 'moved' } };
 }
 
@@ -209,7 +209,7 @@ export function removed(state: State, seen: string | undefined): Seen {
 const reasons = (all: Readonly<Record<string, boolean>>): string[] => Object.keys(all).filter((reason) => all[reason]);
 
 function granted(state: State, lane: Lane): Seen {
-  return { state: { ...state, lane }, seen: { kind: 'granted', avail: lane.avail, breaker: lane.breaker, nextAtEpochMs: lane.nextAtEpochMs, pausedUntilEpochMs: lane.pausedUntilEpochMs, pace: lane.pace, holding: lane.holding } };
+  return { state: { ...state, lane }, seen: { kind: 'granted', avail: lane.avail, breaker: lane.breaker, nextAtEpochMs: lane.nextAtEpochMs, pausedUntilEpochMs: lane.pausedUntilEpochMs, pace: lane.pace, flag: lane.flag, holding: lane.holding } };
 }
 
 /** What stands in the way of an admission that finds `avail` slots. */
@@ -219,7 +219,7 @@ function inTheWay(lane: Lane, ask: Admission, avail: number, kind: string): stri
     [`${kind}: no room`]: avail < ask.wanted.length,
     [`${kind}: claimed`]: ask.wanted.some((w) => lane.claims.has(w.claimKey)),
     [`${kind}: slow`]: ask.live !== undefined && lane.pace?.isSlow === true,
-    [`${kind}: left to the drain`]: ask.live !== undefined && lane.holding !== undefined && avail < ask.wanted.length + ask.live.kept && avail >= ask.wanted.length,
+    [`${kind}: left to the drain`]: ask.live !== undefined && lane.holding?.isReady === true && avail < ask.wanted.length + ask.live.kept && avail >= ask.wanted.length,
     [`${kind}: the breaker`]: ask.canaryOf === undefined ? lane.breaker?.state === 'open' : !isDeepStrictEqual(lane.breaker, ask.canaryOf),
   });
 }
