@@ -16,7 +16,7 @@ export class DrainFunction extends SenderFunction {
       source: queues.drain,
       statements: [
         allow(['sqs:ReceiveMessage', 'sqs:DeleteMessage', 'sqs:GetQueueAttributes'], queues.drain.queueArn),
-        allow(['dynamodb:BatchGetItem'], tables.payloads.tableArn),
+        allow(['dynamodb:BatchGetItem', 'dynamodb:DeleteItem'], tables.payloads.tableArn),
         allow(['dynamodb:Query'], indexArn(tables.deliveries, attentionIndex)),
       ],
     });

@@ -82,7 +82,6 @@ function senderStatements({ queues, tables, wakeUps }: SenderFunctionProps): Pol
     allow(['sqs:SendMessage'], queues.drain.queueArn),
     allow(['dynamodb:GetItem', 'dynamodb:UpdateItem', 'dynamodb:ConditionCheckItem'], tables.endpoints.tableArn),
     allow(['dynamodb:BatchGetItem', 'dynamodb:UpdateItem'], tables.deliveries.tableArn),
-    allow(['dynamodb:PutItem', 'dynamodb:DeleteItem'], tables.payloads.tableArn),
     allow(['scheduler:CreateSchedule', 'scheduler:UpdateSchedule'], wakeUps.schedulesArn),
     // Whoever makes a schedule hands it the role that it acts as.
     allow(['iam:PassRole'], wakeUps.role.roleArn),

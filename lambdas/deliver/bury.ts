@@ -1,5 +1,5 @@
 import { dead, reasonToGiveUp, renewed } from '../shared/core/decide.ts';
-import { hashOf, isSynthetic, syntheticKeyOf } from '../shared/core/keys.ts';
+import { hashOf, syntheticKeyOf } from '../shared/core/keys.ts';
 import type { Parsed } from '../shared/core/parse.ts';
 import { assertTransition, blankRecord, type DeadRecord, type DeliveryRecord } from '../shared/core/record.ts';
 import { hold as holdLimits } from '../shared/limits/numbers.ts';
@@ -16,8 +16,7 @@ import type { Copy, DeliverDeps, Exit, Invocation } from './types.ts';
 export async function finishBurial(deps: DeliverDeps, received: ReceivedMessage, record: DeliveryRecord | undefined): Promise<Exit> {
   if (record?.state !== 'dead') throw new Error('only a dead record is buried');
   // What was held has its body there already.
-  const isThere = deps.serves === 'held' && !isSynthetic(record.recordKey);
-  if (!isThere && (await deps.payloads.put(record, received.body, deps.clock.nowEpochMs())) !== 'written') return putBack(deps, received);
+  if (deps.serves === 'queue' && (await deps.payloads.put(record, received.body, deps.clock.nowEpochMs())) !== 'written') return putBack(deps, received);
   try {
     await deps.queues.bury(received.body, record);
   } catch (error) {

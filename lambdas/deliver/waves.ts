@@ -2,14 +2,14 @@ import { sampleOf, type Breaker, type OpenBreaker } from '../shared/core/breaker
 import type { Holding, Lane } from '../shared/core/lane.ts';
 import { roomFromEpochMs, spend } from '../shared/core/rate.ts';
 import type { EndpointConfig } from '../shared/limits/endpoint-schema.ts';
-import type { GiveBack, GiveBackAnswer, StoredEndpoint } from '../shared/ports/index.ts';
+import type { Endpoint, GiveBack, GiveBackAnswer, StoredEndpoint } from '../shared/ports/index.ts';
 import { admit, type Admitted, type Held } from './admit.ts';
 import { buryUnclaimed } from './bury.ts';
 import { deliverOne, type Claimed, type Settled } from './deliver-one.ts';
 import { isEnabled, isPaused } from './endpoint-cache.ts';
 import { reportHealth } from './report-health.ts';
 import { reportPace } from './report-pace.ts';
-import { reportRefusals } from './report-refusals.ts';
+import { disableGone, isGone, reportRefusals } from './report-refusals.ts';
 import { reportThrottle } from './report-throttle.ts';
 import { putBack, putBackPastClaim } from './retain.ts';
 import { createRateGate } from './spend-rate.ts';
@@ -29,6 +29,8 @@ interface Wave extends Held {
   readonly settled: ReadonlyMap<Copy, Settled>;
   /** Those that the rate had no room for, or there was no socket for. */
   readonly untried: readonly Copy[];
+  /** Set where the endpoint has said that it is gone. */
+  readonly gone: Endpoint | undefined;
 }
 
 /** Why what is left was not tried. */
@@ -94,6 +96,7 @@ export async function sendWaves(deps: DeliverDeps, endpointId: string, copies: r
     const given = answer ?? (await deps.lanes.giveBack(closing.give));
     leavesClaims ||= given !== 'done' || closing.give.keep.length > 0;
     pacing.settled(await closed(deps, closing, given, invocation));
+    if (closing.gone !== undefined) await disableGone(deps, closing.gone);
   };
 
   for (;;) {
@@ -241,7 +244,7 @@ async function deliverGranted(
   const atRateUntilEpochMs = throttledUntilEpochMs ?? (rate.refused() > 0 ? rate.moreFromEpochMs() : undefined);
   const untried = [...settled].filter(([, s]) => s.isUntried).map(([copy]) => copy);
   for (const copy of untried) settled.delete(copy);
-  return { settled, untried, give, avail: state.avail, atRateUntilEpochMs, nextAtEpochMs: rate.nextAtEpochMs(), breaker, isSlow: pace?.isSlow === true, holding: state.holding, isSilent: samples.length === 0 };
+  return { settled, untried, give, avail: state.avail, atRateUntilEpochMs, nextAtEpochMs: rate.nextAtEpochMs(), breaker, isSlow: pace?.isSlow === true, holding: state.holding, isSilent: samples.length === 0, gone: isGone(endpoint, heard) ? endpoint : undefined };
 }
 
 /** What becomes of a wave's messages, by whether its lease was given back. */

@@ -277,7 +277,7 @@ describe('IAM', () => {
       ...sender,
       'DeliverLogs: logs:CreateLogStream logs:PutLogEvents',
       'QueuesDelivery: sqs:ChangeMessageVisibility sqs:DeleteMessage sqs:GetQueueAttributes sqs:ReceiveMessage',
-      'TablesPayloads: dynamodb:PutItem',
+      'TablesPayloads: dynamodb:DeleteItem dynamodb:PutItem',
     ]],
     ['Drain', [
       ...sender,

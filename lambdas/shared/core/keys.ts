@@ -35,11 +35,6 @@ export function syntheticKeysOf(endpointId: string, body: string): string[] {
   ];
 }
 
-/** True for the key of a record that was made from a body. */
-export function isSynthetic(recordKey: string): boolean {
-  return recordKey.includes('#!');
-}
-
 /**
  * Key of the record of a message that has none of its own: malformed, or in conflict with the record of its event.
  * Made from the body, so that repeats of the message find it; the `!` is outside the alphabet of claim keys.
