@@ -1,4 +1,4 @@
-import { ChangeMessageVisibilityCommand, SendMessageCommand, SQSClient, type MessageAttributeValue } from '@aws-sdk/client-sqs';
+import { ChangeMessageVisibilityBatchCommand, SendMessageCommand, SQSClient, type MessageAttributeValue } from '@aws-sdk/client-sqs';
 import { mockClient } from 'aws-sdk-client-mock';
 import fc from 'fast-check';
 import { afterEach, describe, expect, it } from 'vitest';
@@ -23,19 +23,41 @@ const record: DeadRecord = dead(waitingOf({ generation: 3, attempt: 2, history, 
 const anonymous: DeadRecord = { ...dead(waitingOf(), 'malformed', 'body is not JSON'), endpointId: '' };
 
 describe('delay', () => {
+  const entries = () => sqs.commandCalls(ChangeMessageVisibilityBatchCommand).map((call) => call.args[0].input.Entries?.map((e) => [e.ReceiptHandle, e.VisibilityTimeout]));
+
   it('hides the message by its receipt', async () => {
-    sqs.on(ChangeMessageVisibilityCommand).resolves({});
+    sqs.on(ChangeMessageVisibilityBatchCommand).resolves({});
     const received = receivedOf(bodyOf());
     await queuesOf().queues.delay(received, 17);
-    const [call] = sqs.commandCalls(ChangeMessageVisibilityCommand);
-    expect(call?.args[0].input).toEqual({ QueueUrl: urls.delivery, ReceiptHandle: received.receiptHandle, VisibilityTimeout: 17 });
+    const [call] = sqs.commandCalls(ChangeMessageVisibilityBatchCommand);
+    expect(call?.args[0].input).toEqual({ QueueUrl: urls.delivery, Entries: [{ Id: '0', ReceiptHandle: received.receiptHandle, VisibilityTimeout: 17 }] });
   });
 
-  it('swallows a refusal, and says so', async () => {
-    sqs.on(ChangeMessageVisibilityCommand).rejects(Object.assign(new Error('Total VisibilityTimeout beyond the limit'), { name: 'InvalidParameterValue' }));
+  it('hides what is put back together by one request, ten at a time, each for its own time', async () => {
+    sqs.on(ChangeMessageVisibilityBatchCommand).resolves({});
+    const { queues } = queuesOf();
+    const handles = Array.from({ length: 12 }, (_, i) => `r${i}`);
+    await Promise.all(handles.map((receiptHandle, i) => queues.delay(receivedOf(bodyOf(), { receiptHandle }), i)));
+    await queues.delay(receivedOf(bodyOf(), { receiptHandle: 'later' }), 5);
+    const wanted = handles.map((handle, i) => [handle, i]);
+    expect(entries()).toEqual([wanted.slice(0, 10), wanted.slice(10), [['later', 5]]]);
+  });
+
+  it('keeps a request within the bytes that SQS takes', async () => {
+    sqs.on(ChangeMessageVisibilityBatchCommand).resolves({});
+    const { queues } = queuesOf();
+    await Promise.all(['a', 'b', 'c'].map((name) => queues.delay(receivedOf(bodyOf(), { receiptHandle: name.repeat(100_000) }), 1)));
+    expect(entries().map((batch) => batch?.map(([handle]) => String(handle).charAt(0)))).toEqual([['a', 'b'], ['c']]);
+  });
+
+  it('swallows a refusal, of the request or of one of its entries, and says so', async () => {
+    sqs.on(ChangeMessageVisibilityBatchCommand)
+      .rejectsOnce(Object.assign(new Error('away'), { name: 'ServiceUnavailable' }))
+      .resolvesOnce({ Successful: [{ Id: '0' }], Failed: [{ Id: '1', Code: 'InvalidParameterValue', SenderFault: true }] });
     const { queues, telemetry } = queuesOf();
     await expect(queues.delay(receivedOf(bodyOf()), 43_200)).resolves.toBeUndefined();
-    expect(telemetry.events).toEqual([{ name: 'delay-failed', fields: { cause: 'InvalidParameterValue' } }]);
+    await expect(Promise.all([1, 43_200].map((seconds) => queues.delay(receivedOf(bodyOf()), seconds)))).resolves.toHaveLength(2);
+    expect(telemetry.events).toEqual(['ServiceUnavailable', 'InvalidParameterValue'].map((cause) => ({ name: 'delay-failed', fields: { cause } })));
   });
 });
 

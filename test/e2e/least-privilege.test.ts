@@ -36,6 +36,14 @@ beforeAll(async () => {
   // A worker that died while it was sending: one ambiguous attempt is recorded with the reap.
   await leaveClaim('evt_retry', (await embedded.record('iam', 'evt_retry'))?.payloadHash ?? '');
   await embedded.send(messageBody('iam', 'evt_retry'));
+  // A redrive takes its message from beside the record; one that is gone is disabled.
+  consumer.reply(() => ({ status: 410 }));
+  await embedded.send(messageBody('iam', 'evt_gone'));
+  await until('it is disabled', async () => (await embedded.registry.get('iam'))?.endpoint.config?.status === 'disabled');
+  await embedded.register('iam', consumer.url());
+  consumer.reply(() => ({ status: 200 }));
+  await embedded.send(messageBody('iam', 'evt_gone'), { generation: 0 });
+  await until('it is delivered', async () => (await embedded.record('iam', 'evt_gone'))?.state === 'delivered');
   await embedded.drainQueue();
   await holdAndDrain();
 
@@ -134,7 +142,7 @@ async function leaveClaim(eventId: string, payloadHash: string, endpointId = 'ia
 
 const used: Record<string, string[]> = {
   Deliver: [
-    'BatchGetItem', 'ChangeMessageVisibility', 'CreateLogStream', 'CreateSchedule', 'DeleteMessageBatch', 'GetItem', 'GetQueueAttributes',
+    'BatchGetItem', 'ChangeMessageVisibilityBatch', 'CreateLogStream', 'CreateSchedule', 'DeleteItem', 'DeleteMessageBatch', 'GetItem', 'GetQueueAttributes',
     'PutItem', 'PutLogEvents', 'ReceiveMessage', 'SendMessage', 'TransactWriteItems', 'UpdateItem', 'UpdateSchedule',
   ],
   Drain: [

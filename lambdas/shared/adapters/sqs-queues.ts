@@ -1,26 +1,15 @@
-import { ChangeMessageVisibilityCommand, GetQueueAttributesCommand, SendMessageCommand, type MessageAttributeValue, type SQSClient } from '@aws-sdk/client-sqs';
+import { GetQueueAttributesCommand, SendMessageCommand, type MessageAttributeValue, type SQSClient } from '@aws-sdk/client-sqs';
 import type { DeadRecord } from '../core/record.ts';
 import { messageAttributes as names } from '../limits/names.ts';
 import { message } from '../limits/numbers.ts';
 import type { Queues, ReceivedMessage, Telemetry } from '../ports/index.ts';
+import { createVisibilityBatch } from './visibility-batch.ts';
 
 /** The queue calls of the sender. */
 export function createSqsQueues(sqs: SQSClient, urls: { delivery: string; deadLetter: string }, telemetry: Telemetry): Queues {
+  const hide = createVisibilityBatch(sqs, urls.delivery, telemetry);
   return {
-    async delay(received: ReceivedMessage, seconds: number): Promise<void> {
-      try {
-        await sqs.send(
-          new ChangeMessageVisibilityCommand({
-            QueueUrl: urls.delivery,
-            ReceiptHandle: received.receiptHandle,
-            VisibilityTimeout: seconds,
-          }),
-        );
-      } catch (error) {
-        // The message then returns at the queue's own timeout: later than wanted, never lost.
-        telemetry.event('delay-failed', { cause: error instanceof Error ? error.name : typeof error });
-      }
-    },
+    delay: (received: ReceivedMessage, seconds: number) => hide(received.receiptHandle, seconds),
 
     async bury(body: string, record: DeadRecord): Promise<void> {
       await sqs.send(

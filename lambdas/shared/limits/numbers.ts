@@ -9,6 +9,10 @@ export const aws = {
   sqsMaxVisibilityS: 43_200,
   /** SQS: entries of one batch call, and messages of one receive. */
   sqsBatchEntries: 10,
+  /** SQS: bytes of one batch request, all entries together (1 MiB since August 2025; by the older figure nothing is refused). */
+  sqsMaxRequestBytes: 262_144,
+  /** What an entry of such a request has beside its receipt handle, at most. */
+  sqsEntryOverheadBytes: 100,
   /** SQS: message attributes of one message. */
   sqsMessageAttributes: 10,
   /** SQS: the largest MaximumMessageSize a queue can have (1 MiB since August 2025). */
