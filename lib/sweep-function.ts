@@ -21,13 +21,14 @@ export class SweepFunction extends Construct {
     this.function = newFunction(this, {
       name: 'sweep',
       entry: 'lambdas/sweep/handler.ts',
-      description: 'Sluice: wakes the endpoints whose wake-up was lost',
+      description: 'Sluice: wakes the endpoints whose wake-up was lost, clears stale dead letters',
       timeoutS: sweep.timeoutS,
       memoryMb: sweep.memoryMb,
       environment: {
         [env.endpointsTable]: tables.endpoints.tableName,
         [env.deliveriesTable]: tables.deliveries.tableName,
         [env.drainQueueUrl]: queues.drain.queueUrl,
+        [env.deadLetterQueueUrl]: queues.deadLetter.queueUrl,
       },
       statements: sweepStatements(props),
       isDisposable: stage.name === 'local',
@@ -57,5 +58,8 @@ function sweepStatements({ queues, tables }: SweepFunctionProps) {
     // A part a minute, and all of it once an hour.
     allow(['dynamodb:Scan'], indexArn(tables.deliveries, attentionIndex)),
     allow(['sqs:SendMessage'], queues.drain.queueArn),
+    // What a copy in the dead-letter queue is worth its record says.
+    allow(['dynamodb:BatchGetItem'], tables.deliveries.tableArn),
+    allow(['sqs:ChangeMessageVisibility', 'sqs:DeleteMessage', 'sqs:GetQueueAttributes', 'sqs:ListMessageMoveTasks', 'sqs:ReceiveMessage'], queues.deadLetter.queueArn),
   ];
 }

@@ -124,11 +124,12 @@ async function waitFor(target: Target, out: Output, recordKey: string, waiting: 
       throw failure(`Event ${waiting.eventId} exists with another payload: this one is a conflict, and is not sent. See: sluice dlq ls --event ${waiting.eventId}`);
     }
     // A resend's own verdict is one that has taken the resend into account.
-    const settled = record !== undefined && record.resend >= waiting.resend && record.state !== 'waiting';
+    const settled = record !== undefined && (record.state === 'dropped' || (record.resend >= waiting.resend && record.state !== 'waiting'));
     if (record !== undefined && settled && (record.state !== 'dead' || record.phase === 'buried')) {
       out.progress('', false);
       out.result(record, describe(record));
       if (record.state === 'dead') throw new CommandError(exit.failed, `Event ${waiting.eventId} is dead: ${record.reason}.`);
+      if (record.state === 'dropped') throw new CommandError(exit.failed, `Event ${waiting.eventId} was dropped by ${record.by}: it is never sent again.`);
       return;
     }
     out.progress(record === undefined ? `${waiting.eventId}: queued` : `${waiting.eventId}: ${record.state}, attempt ${record.attempt}`);
@@ -215,9 +216,21 @@ async function depth(target: Target, url: string): Promise<{ ready: number; hidd
 }
 
 function describe(record: DeliveryRecord): string {
-  const what = record.state === 'dead' ? `dead (${record.reason}: ${record.detail}), ${record.phase}` : stateName(record);
+  const what = stateOfRecord(record);
   const next = record.state === 'waiting' ? `, next attempt ${time(record.dueEpochMs)}` : '';
   const head = `${record.endpointId} ${record.eventId ?? '(no event id)'}: ${what}${next}; generation ${record.generation}, ${record.attempt} attempts`;
   const rows = record.history.map((h) => [time(h.atEpochMs), String(h.generation), h.outcome, h.detail, `${h.durationMs} ms`, h.bodyExcerpt ?? '']);
   return rows.length === 0 ? head : `${head}\n${table(['AT', 'GEN', 'OUTCOME', 'DETAIL', 'TOOK', 'BODY'], rows)}`;
+}
+
+function stateOfRecord(record: DeliveryRecord): string {
+  switch (record.state) {
+    case 'dead':
+      return `dead (${record.reason}: ${record.detail}), ${record.phase}`;
+    case 'dropped':
+      return `dropped by ${record.by} at ${time(record.droppedEpochMs)} (${record.why}); it was dead (${record.reason}: ${record.detail})`;
+    case 'waiting':
+    case 'delivered':
+      return stateName(record);
+  }
 }

@@ -7,16 +7,18 @@ import {
 } from '@aws-sdk/client-sqs';
 import type { Command } from 'commander';
 import { readDead } from '../../lambdas/shared/adapters/dynamodb-dead-letters.ts';
-import { hashOf, recordKeyOf, syntheticKeyOf, syntheticKeysOf } from '../../lambdas/shared/core/keys.ts';
+import { candidatesOf } from '../../lambdas/shared/core/dead-letter.ts';
 import { parseMessage } from '../../lambdas/shared/core/parse.ts';
 import type { DeadRecord } from '../../lambdas/shared/core/record.ts';
 import { messageAttributes as names } from '../../lambdas/shared/limits/names.ts';
 import { dlqWalk } from '../../lambdas/shared/limits/numbers.ts';
+import { addDropCommand } from './dlq-drop-command.ts';
+import { addTidyCommand } from './dlq-tidy-command.ts';
 import { checkedId, type Run } from './endpoint-commands.ts';
 import { CommandError, exit, table, time, usageError, type Output } from './output.ts';
 import type { Target } from './target.ts';
 
-interface Selection {
+export interface Selection {
   endpoint?: string;
   event?: string;
   reason?: string;
@@ -51,9 +53,12 @@ export function addDlqCommands(program: Command, run: Run): void {
     .option('--yes', 'do not ask')
     .addHelpText('after', '\nSafe to interrupt and to repeat: a delivery that was replayed already is not replayed again.')
     .action((options: ReplayOptions) => run((target, out) => replay(target, out, options)));
+
+  addDropCommand(dlq, selecting, run);
+  addTidyCommand(dlq, run);
 }
 
-async function select(target: Target, options: Selection): Promise<DeadRecord[]> {
+export async function select(target: Target, options: Selection): Promise<DeadRecord[]> {
   const max = options.max === undefined ? Number.MAX_SAFE_INTEGER : Number(options.max);
   if (!Number.isInteger(max) || max < 1) throw usageError(`--max: must be a whole number of at least 1 (got ${options.max ?? ''})`);
   const dead = await readDead(target.db, target.deliveriesTable, options.endpoint === undefined ? undefined : checkedId(options.endpoint));
@@ -141,7 +146,7 @@ class Replay {
 
   async #look(copy: Message): Promise<void> {
     this.#seen.add(copy.MessageId ?? '');
-    const key = keysOf(copy).find(({ recordKey, payloadHash }) => {
+    const key = candidatesOf(copy.Body ?? '').find(({ recordKey, payloadHash }) => {
       const record = this.#wanted.get(recordKey);
       return record?.generation === generationOf(copy) && record.payloadHash === payloadHash;
     })?.recordKey;
@@ -189,20 +194,6 @@ async function resend(target: Target, copy: Message): Promise<void> {
   const deletion = new DeleteMessageCommand({ QueueUrl: target.deadLetterQueueUrl, ReceiptHandle: copy.ReceiptHandle });
   // It was replayed all the same: a copy that stays names a generation that is past, and delivers nothing.
   await target.sqs.send(deletion).catch(() => undefined);
-}
-
-/**
- * The records that a copy may belong to: its delivery's, or one made from its body. The payload tells them apart: a
- * conflict names the same event, and both may be of the same generation.
- */
-function keysOf(copy: Message): { recordKey: string; payloadHash: string }[] {
-  const body = copy.Body ?? '';
-  const parsed = parseMessage(body);
-  const byBody = hashOf(Buffer.from(body));
-  if (!parsed.ok) return [{ recordKey: syntheticKeyOf(parsed.endpointId, 'malformed', body), payloadHash: byBody }];
-  const { endpointId, claimKey, payloadHash } = parsed.message;
-  const synthetic = syntheticKeysOf(endpointId, body).map((recordKey) => ({ recordKey, payloadHash: byBody }));
-  return [{ recordKey: recordKeyOf(endpointId, claimKey), payloadHash }, ...synthetic];
 }
 
 function generationOf(copy: Message): number {

@@ -58,10 +58,10 @@ async function burySynthetic(deps: DeliverDeps, received: ReceivedMessage, what:
   if (unread.has(recordKey)) return putBack(deps, received);
   const record = found.get(recordKey);
   if (record?.state === 'dead' && record.phase === 'burying') return finishBurial(deps, received, record);
-  const redriven = record !== undefined && received.deadLetterGeneration === record.generation;
+  const redriven = record !== undefined && record.state !== 'dropped' && received.deadLetterGeneration === record.generation;
   if (record !== undefined && !redriven) {
-    // A copy of what is already buried: its home is that record.
-    deps.telemetry.event('copy-done', { endpointId: what.endpointId, eventId: what.eventId, why: 'buried-before' });
+    // A copy of what is already buried, or was dropped since: its home is that record.
+    deps.telemetry.event('copy-done', { endpointId: what.endpointId, eventId: what.eventId, why: record.state === 'dropped' ? 'dropped' : 'buried-before' });
     return { kind: 'ack' };
   }
 

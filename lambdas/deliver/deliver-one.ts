@@ -1,6 +1,6 @@
 import { afterAttempt, afterPing, dead, reasonToGiveUp, renewed, type CountedOutcome } from '../shared/core/decide.ts';
 import type { Timing } from '../shared/core/outcome.ts';
-import { assertTransition, type DeliveryRecord, type WaitingRecord } from '../shared/core/record.ts';
+import { assertTransition, type AttemptedRecord, type DeliveryRecord, type WaitingRecord } from '../shared/core/record.ts';
 import { pingDueEpochMs, pingEventType } from '../shared/limits/names.ts';
 import type { Endpoint } from '../shared/ports/index.ts';
 import { attempt } from './attempt.ts';
@@ -143,7 +143,7 @@ async function send(deps: DeliverDeps, claimed: Claimed, waiting: WaitingRecord)
 }
 
 /** Writes the verdict, then takes the message to where the verdict says. */
-async function settle(deps: DeliverDeps, claimed: Claimed, to: DeliveryRecord, nothingSent: boolean): Promise<Settled> {
+async function settle(deps: DeliverDeps, claimed: Claimed, to: AttemptedRecord, nothingSent: boolean): Promise<Settled> {
   const { copy, record, invocation } = claimed;
   assertTransition(record, to);
   const answer = await deps.records.write(record, to);
@@ -179,6 +179,6 @@ function timingOf(outcome: CountedOutcome): Timing {
   return { durationMs, phasesMs, reused };
 }
 
-function detailOf(record: DeliveryRecord, kind: string): string {
+function detailOf(record: AttemptedRecord, kind: string): string {
   return kind === 'invalidConfiguration' && record.state === 'dead' ? record.detail : (record.history.at(-1)?.detail ?? '');
 }

@@ -1,5 +1,6 @@
 import middy from '@middy/core';
 import type { Context, SQSBatchResponse, SQSEvent, SQSRecord } from 'aws-lambda';
+import { generationFrom } from '../shared/core/dead-letter.ts';
 import { messageAttributes } from '../shared/limits/names.ts';
 import type { ReceivedMessage } from '../shared/ports/index.ts';
 import { deliverBatch } from './deliver-batch.ts';
@@ -26,12 +27,6 @@ function toMessage(record: SQSRecord): ReceivedMessage {
     body: record.body,
     receiveCount: Number(record.attributes.ApproximateReceiveCount),
     sentEpochMs: Number(record.attributes.SentTimestamp),
-    deadLetterGeneration: generationOf(record.messageAttributes[messageAttributes.generation]?.stringValue),
+    deadLetterGeneration: generationFrom(record.messageAttributes[messageAttributes.generation]?.stringValue),
   };
-}
-
-/** Anyone may send an attribute of this name: what is no generation counts as none. */
-function generationOf(text: string | undefined): number | undefined {
-  const generation = Number(text);
-  return text !== undefined && /^\d{1,9}$/.test(text) ? generation : undefined;
 }

@@ -73,8 +73,8 @@ export function createTurn(deps: DrainDeps, nextAtEpochMs: number | undefined, i
       dues.set(recordKey, 'taken');
       taken++;
       if (record.state === 'dead' && exit.kind === 'retain') hasOpenBurial = true;
-      // Of what has arrived nothing is kept; of what is dead the payload is, for its replay.
-      if (record.state === 'delivered' || record.reason === 'ping-failed') remove(record);
+      // Of what has arrived or was dropped nothing is kept; of what is dead the payload is, for its replay.
+      if (record.state !== 'dead' || record.reason === 'ping-failed') remove(record);
     }
   }
 

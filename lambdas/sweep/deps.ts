@@ -1,10 +1,13 @@
 import { createDynamoDb, createSqs } from '../shared/adapters/aws-clients.ts';
+import { tidyDeadLetters } from '../shared/adapters/dead-letter-walk.ts';
 import { createHoldingIndex } from '../shared/adapters/dynamodb-holding-index.ts';
 import { createDynamoDbLanes } from '../shared/adapters/dynamodb-lanes.ts';
+import { createDynamoDbRecords } from '../shared/adapters/dynamodb-records.ts';
 import { createPowertoolsTelemetry } from '../shared/adapters/powertools-telemetry.ts';
+import { createSqsDeadLetters } from '../shared/adapters/sqs-dead-letters.ts';
 import { sendWakeUp } from '../shared/adapters/wake-ups.ts';
 import { env } from '../shared/limits/names.ts';
-import { awsCalls } from '../shared/limits/numbers.ts';
+import { awsCalls, sweep as limits } from '../shared/limits/numbers.ts';
 import type { SweepDeps } from './sweep.ts';
 
 export type RunningDeps = SweepDeps & { readonly telemetry: ReturnType<typeof createPowertoolsTelemetry> };
@@ -18,15 +21,20 @@ export function createDeps(environment: NodeJS.ProcessEnv = process.env): Runnin
   };
   const tables = { endpoints: required(env.endpointsTable), deliveries: required(env.deliveriesTable) };
   const drainQueueUrl = required(env.drainQueueUrl);
+  const deadLetterQueueUrl = required(env.deadLetterQueueUrl);
   const db = createDynamoDb(awsCalls);
   const sqs = createSqs(awsCalls);
   const telemetry = createPowertoolsTelemetry('sweep');
-  telemetry.started({ tables, drainQueueUrl, awsCalls });
+  telemetry.started({ tables, drainQueueUrl, deadLetterQueueUrl, awsCalls });
+  // No waiting for copies: a request that waits is cut off by the client's own limit.
+  const queue = createSqsDeadLetters(sqs, deadLetterQueueUrl, { lookS: limits.tidyLookS, waitS: 0 });
+  const records = createDynamoDbRecords(db, tables);
   return {
     clock: { nowEpochMs: () => Date.now(), monotonicMs: () => performance.now() },
     telemetry,
     lanes: createDynamoDbLanes(db, tables),
     holding: createHoldingIndex(db, tables),
     wake: (endpointId) => sendWakeUp(sqs, drainQueueUrl, endpointId),
+    deadLetters: { ready: () => queue.ready(), tidy: (mayGoOn) => tidyDeadLetters({ queue, records }, { mayGoOn }) },
   };
 }

@@ -1,5 +1,5 @@
 import { sweep as limits } from '../shared/limits/numbers.ts';
-import type { Clock, Lanes, Telemetry } from '../shared/ports/index.ts';
+import type { Clock, Lanes, Telemetry, Tidied } from '../shared/ports/index.ts';
 
 /** A lane whose wake-up is overdue. */
 export interface Overdue {
@@ -21,16 +21,38 @@ export interface SweepDeps {
   };
   /** Wakes the drain now. Rejects if that is not known to be ordered. */
   wake(endpointId: string): Promise<void>;
+  readonly deadLetters: {
+    /** Copies in the dead-letter queue that could be received now, about. */
+    ready(): Promise<number>;
+    /** Deletes stale copies, asking before each page whether it may go on. */
+    tidy(mayGoOn: () => boolean): Promise<Tidied & { readonly stop: string }>;
+  };
 }
 
 /**
  * Finds what lost its wake-up, and orders another. Also looks through a part of what is held, all of it once an hour, for endpoints
  * whose lane does not know of it: a hold that died half way, whose message never came back, or a burial that nobody finished.
+ * With the time that is left it clears stale copies out of the dead-letter queue.
  */
 export async function sweep(deps: SweepDeps): Promise<void> {
+  const startedMs = deps.clock.monotonicMs();
   const woken = await wakeOverdue(deps);
   const found = await repairLanes(deps);
   deps.telemetry.event('swept', { woken, found });
+  await tidy(deps, startedMs);
+}
+
+/** Never costs the rest of the run anything: it comes last, and what it does not get done stays harmless. */
+async function tidy({ clock, deadLetters, telemetry }: SweepDeps, startedMs: number): Promise<void> {
+  const endsMs = Math.min(clock.monotonicMs() + limits.tidyMs, startedMs + limits.tidyUntilMs);
+  let receives = 0;
+  try {
+    if ((await deadLetters.ready()) === 0) return;
+    const { stop, looked, stale, deleted, kept, unknown } = await deadLetters.tidy(() => receives++ < limits.tidyReceives && clock.monotonicMs() < endsMs);
+    telemetry.event('tidied', { stop, looked, stale, deleted, kept, unknown });
+  } catch (error) {
+    telemetry.fault('tidy-failed', error);
+  }
 }
 
 async function wakeOverdue(deps: SweepDeps): Promise<number> {

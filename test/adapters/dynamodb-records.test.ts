@@ -2,7 +2,7 @@ import { QueryCommand } from '@aws-sdk/client-dynamodb';
 import { marshall, unmarshall } from '@aws-sdk/util-dynamodb';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { readDead, readRecord } from '../../lambdas/shared/adapters/dynamodb-dead-letters.ts';
-import { dead, renewed } from '../../lambdas/shared/core/decide.ts';
+import { dead, dropped, renewed } from '../../lambdas/shared/core/decide.ts';
 import { syntheticKeyOf } from '../../lambdas/shared/core/keys.ts';
 import type { DeliveryRecord } from '../../lambdas/shared/core/record.ts';
 import { attentionIndex } from '../../lambdas/shared/limits/names.ts';
@@ -74,6 +74,25 @@ describe('a record\'s item', () => {
     expect(await attention(`dead#${lane.endpointId}`)).toEqual([]);
   });
 
+  it('leaves the attention index when it is dropped, and has its time to live from then', async () => {
+    const burying = dead(waiting({ lastEpochMs: t0EpochMs + 7 }), 'gone', 'x');
+    await write(undefined, burying);
+    await subject.world.records.markBuried(burying);
+    const to = dropped({ ...burying, phase: 'buried' }, { why: 'w', by: 'b', nowEpochMs: t0EpochMs + 86_400_000, leaseId: 'd' });
+    await write({ ...burying, phase: 'buried' }, to);
+    expect(await attention(`dead#${lane.endpointId}`)).toEqual([]);
+    const item = await subject.item(burying.recordKey);
+    expect(item).toMatchObject({ v: limits.droppedVersion, ttlEpochS: t0EpochMs / 1_000 + 86_400 + limits.ttlS });
+    expect(item).not.toHaveProperty('phase');
+    expect(await readDead(subject.client, tables.deliveries, lane.endpointId)).toEqual([]);
+    expect(await readRecord(subject.client, tables.deliveries, burying.recordKey)).toEqual(to);
+  });
+
+  it('that was dropped is of a version that programs without the state take for unread', () => {
+    expect(limits.droppedVersion).toBeGreaterThan(Math.max(limits.version, limits.heldVersion));
+    expect(limits.newestVersion).toBe(limits.droppedVersion);
+  });
+
   it('stands under ? where no endpoint is legible', async () => {
     const recordKey = syntheticKeyOf(undefined, 'malformed', lane.endpointId);
     const record = dead({ ...waiting(), endpointId: '', eventId: undefined, recordKey }, 'malformed', 'body is not JSON');
@@ -96,7 +115,7 @@ describe('a record\'s item', () => {
   it('of a newer version is not decided from: its key is unread', async () => {
     const record = waiting({ attempt: 1 });
     await write(undefined, record);
-    await subject.setAttribute(record.recordKey, 'v', { N: String(limits.heldVersion + 1) });
+    await subject.setAttribute(record.recordKey, 'v', { N: String(limits.newestVersion + 1) });
     const { found, unread } = await subject.world.records.read([record.recordKey]);
     expect([found.size, [...unread]]).toEqual([0, [record.recordKey]]);
     await expect(readRecord(subject.client, tables.deliveries, record.recordKey)).rejects.toThrow('newer than this program');
@@ -106,7 +125,7 @@ describe('a record\'s item', () => {
     const [newer, known] = [waiting({ attempt: 1 }), waiting({ attempt: 1 }, 'b')];
     await write(undefined, newer);
     await write(undefined, known);
-    await subject.setAttribute(newer.recordKey, 'v', { N: String(limits.heldVersion + 1) });
+    await subject.setAttribute(newer.recordKey, 'v', { N: String(limits.newestVersion + 1) });
     const { found, unread } = await subject.world.records.read([newer.recordKey, known.recordKey]);
     expect([[...found.keys()], [...unread]]).toEqual([[known.recordKey], [newer.recordKey]]);
   });

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { decideReceive, type ReceiveDecision } from '../../lambdas/shared/core/receive.ts';
 import type { DeliveryRecord } from '../../lambdas/shared/core/record.ts';
-import { deadOf, deliveredOf, everyState, namesOf, t0EpochMs, waitingOf } from '../support/builders.ts';
+import { deadOf, deliveredOf, droppedOf, everyState, namesOf, t0EpochMs, waitingOf } from '../support/builders.ts';
 
 const now = t0EpochMs;
 const { eventId, payloadHash } = namesOf();
@@ -23,6 +23,7 @@ const early = waitingOf({ dueEpochMs: now + 1, generation: 1 });
 const delivered = deliveredOf({ generation: 1, resend: 2 });
 const burying = deadOf('burying', { generation: 1, resend: 2 });
 const buried = deadOf('buried', { generation: 1, resend: 2 });
+const dropped = droppedOf({ generation: 1, resend: 2 });
 const proceed = { kind: 'proceed' };
 const earlyAt = { kind: 'early', dueEpochMs: now + 1 };
 
@@ -51,6 +52,11 @@ const table: readonly (readonly [string, DeliveryRecord | undefined, Copy, objec
   ['buried, redrive of a past generation', buried, { gen: 0 }, { kind: 'done', why: 'stale-dead' }],
   ['buried, redrive of a generation to come', buried, { gen: 2 }, { kind: 'done', why: 'stale-dead' }],
   ['buried, stale redrive with a larger resend', buried, { gen: 0, resend: 3 }, { kind: 'renew', why: 'resend' }],
+  ['dropped', dropped, {}, { kind: 'done', why: 'dropped' }],
+  ['dropped, larger resend', dropped, { resend: 3 }, { kind: 'done', why: 'dropped' }],
+  ['dropped, redrive of this generation', dropped, { gen: 1 }, { kind: 'done', why: 'dropped' }],
+  ['dropped, redrive of a past generation', dropped, { gen: 0 }, { kind: 'done', why: 'dropped' }],
+  ['dropped, redrive of a generation to come, with a larger resend', dropped, { gen: 2, resend: 9 }, { kind: 'done', why: 'dropped' }],
 ];
 
 describe('decideReceive', () => {

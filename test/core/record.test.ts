@@ -2,16 +2,17 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { renewed } from '../../lambdas/shared/core/decide.ts';
+import { dropped, renewed } from '../../lambdas/shared/core/decide.ts';
 import { assertTransition, stateName, transitions, type DeliveryRecord, type StateName } from '../../lambdas/shared/core/record.ts';
-import { deadOf, deliveredOf, t0EpochMs, waitingOf } from '../support/builders.ts';
+import { deadOf, deliveredOf, droppedOf, t0EpochMs, waitingOf } from '../support/builders.ts';
 
-const states: readonly StateName[] = ['absent', 'waiting', 'held', 'delivered', 'burying', 'buried'];
-const written = ['waiting', 'held', 'delivered', 'burying', 'buried'] as const;
+const states: readonly StateName[] = ['absent', 'waiting', 'held', 'delivered', 'burying', 'buried', 'dropped'];
+const written = ['waiting', 'held', 'delivered', 'burying', 'buried', 'dropped'] as const;
 
 function recordIn(state: (typeof written)[number], generation: number, attempt: number): DeliveryRecord {
   if (state === 'waiting') return waitingOf({ generation, attempt });
   if (state === 'held') return waitingOf({ generation, attempt, home: 'held' });
+  if (state === 'dropped') return droppedOf({ generation, attempt });
   return state === 'delivered' ? deliveredOf({ generation, attempt }) : deadOf(state, { generation, attempt });
 }
 
@@ -29,7 +30,7 @@ function isLegal(from: DeliveryRecord | undefined, to: DeliveryRecord): boolean 
 const designed = [
   'absent waiting same', 'absent delivered same', 'absent burying same', 'waiting waiting same', 'waiting delivered same', 'waiting burying same',
   'absent held same', 'waiting held same', 'held held same', 'held delivered same', 'held burying same', 'held buried same', 'buried held next', 'delivered held next',
-  'burying buried same', 'delivered waiting next', 'delivered burying next', 'buried waiting next', 'buried burying next',
+  'burying buried same', 'delivered waiting next', 'delivered burying next', 'buried waiting next', 'buried burying next', 'buried dropped same',
 ];
 
 describe('the table of transitions', () => {
@@ -82,7 +83,8 @@ describe('assertTransition', () => {
   });
 
   it('knows every state', () => {
-    expect([...new Set(transitions.map((row) => row.from))].sort()).toEqual([...states].sort());
+    // Nothing follows what was dropped.
+    expect([...new Set(transitions.map((row) => row.from)), 'dropped'].sort()).toEqual([...states].sort());
     expect([undefined, ...written.map((state) => recordIn(state, 0, 0))].map(stateName)).toEqual(states);
   });
 });
@@ -99,4 +101,14 @@ describe('renewed', () => {
       expect(Object.keys(next)).not.toContain('reason');
     },
   );
+});
+
+describe('dropped', () => {
+  it('says who, when and why, and keeps what it died of; age, attempts and history stay', () => {
+    const buried = deadOf('buried', { generation: 2, attempt: 5, resend: 3, lastEpochMs: t0EpochMs + 1 }, 'exhausted');
+    const record = dropped(buried, { why: 'ticket 4711', by: 'ada', nowEpochMs: t0EpochMs + 9, leaseId: 'd1' });
+    assertTransition(buried, record);
+    const { phase: _phase, ...kept } = buried;
+    expect(record).toEqual({ ...kept, state: 'dropped', why: 'ticket 4711', by: 'ada', droppedEpochMs: t0EpochMs + 9, lastLease: { leaseId: 'd1', kind: 'settled' } });
+  });
 });

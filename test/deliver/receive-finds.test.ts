@@ -1,7 +1,8 @@
 /** The table "What a receive finds, and what it does" of the design, row by row. */
 import { beforeEach, describe, expect, it } from 'vitest';
 import { syntheticKeyOf } from '../../lambdas/shared/core/keys.ts';
-import { bodyOf, deadOf, deliveredOf, endpointOf, namesOf, t0EpochMs, waitingOf } from '../support/builders.ts';
+import type { Records } from '../../lambdas/shared/ports/index.ts';
+import { bodyOf, deadOf, deliveredOf, droppedOf, endpointOf, namesOf, t0EpochMs, waitingOf } from '../support/builders.ts';
 import { Harness } from '../support/deliver-harness.ts';
 import { answered } from '../support/fakes.ts';
 
@@ -156,6 +157,54 @@ describe('a receive finds', () => {
     h.store.seed(deadOf('buried', { generation: 2 }));
     expect(await h.runOne(bodyOf(), { deadLetterGeneration })).toMatchObject({ exit: 'ack' });
     expect([h.http.sent, h.queues.buried, h.record()]).toEqual([[], [], deadOf('buried', { generation: 2 })]);
+  });
+
+  it.each([{}, { deadLetterGeneration: 2 }, { deadLetterGeneration: 1 }, { resend: 9 }])('dropped, whatever the copy says (%j): it acknowledges', async ({ resend, ...copy }: { resend?: number; deadLetterGeneration?: number }) => {
+    const record = droppedOf({ generation: 2, resend: 1 });
+    h.store.seed(record);
+    expect(await h.runOne(bodyOf(resend === undefined ? {} : { resend }), copy)).toMatchObject({ exit: 'ack' });
+    expect([h.http.sent, h.queues.buried, h.record()]).toEqual([[], [], record]);
+    expect(h.telemetry.events).toContainEqual(expect.objectContaining({ name: 'copy-done', fields: expect.objectContaining({ why: 'dropped' }) as object }));
+    expect(await h.lane()).toMatchObject(idle);
+  });
+
+  it('dropped, where the endpoint is disabled: it acknowledges', async () => {
+    await h.store.put(endpointOf({ status: 'disabled' }, 'V2'));
+    h.store.seed(droppedOf());
+    expect(await h.runOne(bodyOf({ resend: 3 }), { deadLetterGeneration: 0 })).toMatchObject({ exit: 'ack' });
+    expect([h.queues.buried, h.record(), h.store.bodies.size]).toEqual([[], droppedOf(), 0]);
+  });
+
+  it('a redrive that is about to be held while an operator drops it: it stays dropped', async () => {
+    await h.store.put(endpointOf({ status: 'paused' }, 'V2'));
+    h.store.seed(deadOf('buried'));
+    const writeUnclaimed: Records['writeUnclaimed'] = (...args) => {
+      h.store.seed(droppedOf());
+      return h.store.records.writeUnclaimed(...args);
+    };
+    expect(await h.runOne(bodyOf(), { deadLetterGeneration: 0 }, h.recordsBut({ writeUnclaimed }))).toMatchObject({ exit: 'retain' });
+    expect(h.record()).toEqual(droppedOf());
+    await h.store.put(endpointOf({}, 'V3'));
+    expect(await h.runOne(bodyOf(), { deadLetterGeneration: 0 })).toMatchObject({ exit: 'ack' });
+    expect([h.http.sent, h.record()]).toEqual([[], droppedOf()]);
+  });
+
+  it('dropped under the key that was made from the body: a malformed or conflicting message is acknowledged, not buried again', async () => {
+    const body = 'no json';
+    const malformed = { ...droppedOf({}, 'malformed'), recordKey: syntheticKeyOf(undefined, 'malformed', body) };
+    const twin = bodyOf({ payload: '[]' });
+    const conflict = { ...droppedOf({}, 'conflict'), recordKey: syntheticKeyOf('acme', 'conflict', twin) };
+    h.store.seed(malformed, conflict, deliveredOf());
+    for (const copy of [body, twin]) {
+      for (const deadLetterGeneration of [undefined, 0]) expect(await h.runOne(copy, { deadLetterGeneration })).toMatchObject({ exit: 'ack' });
+    }
+    expect([h.queues.buried, h.store.record(malformed.recordKey), h.store.record(conflict.recordKey)]).toEqual([[], malformed, conflict]);
+  });
+
+  it('a redrive of what was dropped as malformed, by a parser that takes it now: it acknowledges', async () => {
+    h.store.seed({ ...droppedOf({}, 'malformed'), recordKey: syntheticKeyOf('acme', 'malformed', bodyOf()) });
+    expect(await h.runOne(bodyOf(), { deadLetterGeneration: 0 })).toMatchObject({ exit: 'ack' });
+    expect([h.http.sent, h.record()]).toEqual([[], undefined]);
   });
 
   it('a redrive without a record: it acknowledges, and counts', async () => {

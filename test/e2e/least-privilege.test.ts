@@ -1,4 +1,4 @@
-import { PurgeQueueCommand } from '@aws-sdk/client-sqs';
+import { PurgeQueueCommand, SendMessageCommand } from '@aws-sdk/client-sqs';
 import { PutItemCommand, UpdateItemCommand } from '@aws-sdk/client-dynamodb';
 import { marshall } from '@aws-sdk/util-dynamodb';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -46,6 +46,8 @@ beforeAll(async () => {
   await until('it is delivered', async () => (await embedded.record('iam', 'evt_gone'))?.state === 'delivered');
   await embedded.drainQueue();
   await holdAndDrain();
+  await leaveStaleCopy();
+  await until('the sweep has ended', async () => (await embedded.look()).idle);
 
   const all = await embedded.calls();
   const found = (await embedded.stack()).roles;
@@ -127,6 +129,15 @@ async function holdAndDrain(): Promise<void> {
   await embedded.drainQueue();
 }
 
+/** A copy of a delivery that was delivered: the sweep deletes it, and puts back the others. */
+async function leaveStaleCopy(): Promise<void> {
+  const QueueUrl = embedded.output(outputs.deadLetterQueueUrl);
+  const MessageAttributes = { 'sluice-gen': { DataType: 'Number', StringValue: '0' } };
+  await embedded.sqs.send(new SendMessageCommand({ QueueUrl, MessageBody: messageBody('iam', 'evt_plain'), MessageAttributes }));
+  await embedded.advance(60_000);
+  await until('the stale copy is deleted', () => embedded.logsOf('sweep').includes('"deleted":1'));
+}
+
 /** What a worker leaves that was killed: a claim whose lease is past. */
 async function leaveClaim(eventId: string, payloadHash: string, endpointId = 'iam'): Promise<void> {
   await embedded.db.send(
@@ -149,7 +160,10 @@ const used: Record<string, string[]> = {
     'BatchGetItem', 'CreateLogStream', 'CreateSchedule', 'DeleteItem', 'DeleteMessageBatch', 'GetItem', 'GetQueueAttributes',
     'PutLogEvents', 'Query', 'ReceiveMessage', 'SendMessage', 'TransactWriteItems', 'UpdateItem', 'UpdateSchedule',
   ],
-  Sweep: ['CreateLogStream', 'GetItem', 'PutLogEvents', 'Query', 'Scan', 'SendMessage', 'UpdateItem'],
+  Sweep: [
+    'BatchGetItem', 'ChangeMessageVisibilityBatch', 'CreateLogStream', 'DeleteMessageBatch', 'GetItem', 'GetQueueAttributes', 'ListMessageMoveTasks',
+    'PutLogEvents', 'Query', 'ReceiveMessage', 'Scan', 'SendMessage', 'UpdateItem',
+  ],
 };
 
 describe.each(Object.keys(used))('the role of %s', (name) => {

@@ -1,10 +1,12 @@
+import { SendMessageCommand } from '@aws-sdk/client-sqs';
 import { DeleteScheduleCommand, GetScheduleCommand, SchedulerClient } from '@aws-sdk/client-scheduler';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createDynamoDbLanes } from '../../lambdas/shared/adapters/dynamodb-lanes.ts';
 import { scheduleName } from '../../lambdas/shared/adapters/wake-ups.ts';
 import { env, outputs } from '../../lambdas/shared/limits/names.ts';
 import { sweep as limits } from '../../lambdas/shared/limits/numbers.ts';
-import { messageBody, startEmbedded, until, type Embedded } from '../support/embedded.ts';
+import { depth, messageBody, startEmbedded, until, type Embedded } from '../support/embedded.ts';
+import { runCli } from '../support/cli.ts';
 import { startRecorder, type Recorder } from '../support/recorder.ts';
 
 let embedded: Embedded;
@@ -50,5 +52,43 @@ describe('a wake-up whose schedule was deleted behind our back', () => {
     }
     await until('it is delivered', async () => (await embedded.record('lost', 'evt'))?.state === 'delivered');
     expect(embedded.logsOf('sweep')).toContain('"message":"wake-up-lost"');
+  });
+});
+
+describe('the dead-letter queue', () => {
+  const QueueUrl = () => embedded.output(outputs.deadLetterQueueUrl);
+  const isDead = async (eventId: string) => {
+    const record = await embedded.record('dead', eventId);
+    return record?.state === 'dead' && record.phase === 'buried';
+  };
+  const tidied = () => embedded.logsOf('sweep').split('\n').filter((line) => line.includes('"message":"tidied"')).map((line) => JSON.parse(line) as Record<string, unknown>);
+
+  it('loses the copies of what was dropped or has gone on, and no other', { timeout: 60_000 }, async () => {
+    await embedded.refuse({ service: 'sqs', code: 'AccessDeniedException', operation: 'ListMessageMoveTasks', function: 'sweep' });
+    await embedded.register('dead', consumer.url());
+    consumer.reply(() => ({ status: 400 }));
+    for (const eventId of ['evt_keep', 'evt_drop', 'evt_resent']) await embedded.send(messageBody('dead', eventId));
+    await until('three are dead', async () => (await Promise.all(['evt_keep', 'evt_drop', 'evt_resent'].map(isDead))).every((dead) => dead));
+    consumer.reply(() => ({ status: 200 }));
+    await embedded.send(messageBody('dead', 'evt_resent', undefined, { resend: 1 }));
+    await until('one is delivered by a resend', async () => (await embedded.record('dead', 'evt_resent'))?.state === 'delivered');
+    expect(await runCli(embedded.localFile, ['dlq', 'drop', '--event', 'evt_drop', '--why', 'x', '--yes'])).toMatchObject({ code: 0 });
+    await embedded.sqs.send(new SendMessageCommand({ QueueUrl: QueueUrl(), MessageBody: 'by hand' }));
+
+    // While nobody can say whether SQS moves messages out of the queue, nothing is deleted.
+    const idle = () => until('the sweep has ended', async () => (await embedded.look()).idle);
+    await embedded.advance(limits.periodS * 1_000);
+    await until('it has tried', () => embedded.logsOf('sweep').includes('"message":"tidy-failed"'));
+    await idle();
+    expect(await depth(embedded.sqs, QueueUrl())).toEqual({ ready: 4, hidden: 0 });
+    await embedded.heal();
+    await embedded.advance(limits.periodS * 1_000);
+    await until('both stale copies are deleted', () => tidied().some((line) => line['deleted'] === 2));
+    await idle();
+    expect(tidied().at(-1)).toMatchObject({ looked: 4, stale: 2, deleted: 2, kept: 1, unknown: 1 });
+    expect(await depth(embedded.sqs, QueueUrl())).toEqual({ ready: 2, hidden: 0 });
+    expect(await runCli(embedded.localFile, ['dlq', 'replay', '--endpoint', 'dead', '--yes'])).toMatchObject({ code: 0 });
+    await until('what was kept is delivered', async () => (await embedded.record('dead', 'evt_keep'))?.state === 'delivered');
+    expect(consumer.requests.filter(({ eventId }) => eventId === 'evt_drop')).toHaveLength(1);
   });
 });

@@ -26,6 +26,7 @@ const noting = 'endpoints: attribute_exists(cfg) AND cfg <> ?';
 const beginning = 'endpoints: attribute_exists(holding) AND (attribute_not_exists(drain) OR drain[1] <= ?)';
 const ending = 'endpoints: drain[0] = ? AND holdSeq = ? AND wakeAt = ?';
 const sameRecord = 'deliveries: generation = ? AND attempt = ? AND home = ?';
+const sameVerdict = 'deliveries: generation = ? AND state = ?';
 const holding = 'deliveries: generation = ? AND attempt = ? AND state = ? AND resend <= ?';
 const noEndpoint = 'endpoints: attribute_not_exists(pk) OR (cfg = ? AND attribute_not_exists(claims.?))';
 const sameEndpoint = 'endpoints: cfg = ? AND attribute_not_exists(claims.?)';
@@ -100,7 +101,8 @@ export const catchers: readonly Catcher[] = [
   of(holding, 'attempt = ?', 'held-resend', 'a hold of what waits: nothing was sent meanwhile'),
   of(holding, 'state = ?', 'held-aged', 'a hold of what waits: it still waits'),
   of(holding, 'resend <= ?', 'held-twice', 'a hold of what waits: nobody has asked for it again meanwhile'),
-  of('deliveries: generation = ?', 'generation = ?', 'resend', 'a next generation, a mark, a retirement: of the verdict that was read'),
+  of(sameVerdict, 'generation = ?', 'resend', 'a next generation, a mark, a retirement: of the verdict that was read'),
+  of(sameVerdict, 'state = ?', 'dropped', 'a next generation, a mark, a retirement: it was not dropped meanwhile'),
   of(noEndpoint, 'attribute_not_exists(pk)', 'newcomers', 'burial without an endpoint: also where there never was one'),
   of(noEndpoint, 'cfg = ?', 'newcomers', 'burial without an endpoint: none was registered meanwhile'),
   of(noEndpoint, 'attribute_not_exists(claims.?)', 'settings', 'burial without an endpoint: nobody is sending'),

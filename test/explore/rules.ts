@@ -129,6 +129,7 @@ function checkPace(before: Pace | undefined, after: Pace | undefined): string[] 
 /** The index shows exactly what is held, by when it is due: else it is never found, or found for ever. */
 function checkIndexed(record: DeliveryRecord, item: Item): string[] {
   const shown = String(item['gpk']?.['S']).startsWith('held#');
+  if (item['gpk'] !== undefined && !shown && record.state !== 'dead') return [`the index shows as dead what is ${record.state}`];
   if (record.state !== 'waiting' || record.home !== 'held') return shown ? [`the index shows as held what is ${record.state}`] : [];
   if (!shown) return ['held, and not in the index'];
   return Number(item['gsk']?.['N']) === record.dueEpochMs ? [] : ['held, and the index says another time than its record'];

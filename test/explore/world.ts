@@ -62,7 +62,7 @@ export interface WorldSpec {
   readonly serves?: CopyHome;
   /** Runs of the drain, beside the workers' receives. Default 0. */
   readonly drains?: number;
-  /** Writes that come from elsewhere, such as a program of another version: nobody hears their answers. */
+  /** What comes from elsewhere and writes no configuration, such as a program of another version, or a command on deliveries. */
   readonly strangers?: Readonly<Record<string, (db: DynamoDBClient) => Promise<unknown>>>;
   /** True where the index shows what the table had when the hour began, and nothing newer. */
   readonly indexLags?: boolean;
@@ -192,7 +192,7 @@ export class World {
 }
 
 function isHome(record: DeliveryRecord | undefined, dlq: readonly string[], queue: readonly number[], messages: readonly MessageSpec[]): boolean {
-  if (record?.state === 'delivered') return true;
+  if (record?.state === 'delivered' || record?.state === 'dropped') return true;
   if (record?.state !== 'dead' || record.phase !== 'buried') return false;
   return dlq.includes(copyName(record)) || queue.some((m) => messages[m]?.generation === record.generation && messages[m]?.eventId === record.eventId);
 }

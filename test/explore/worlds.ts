@@ -1,12 +1,12 @@
 /** The worlds that are explored whole. Each is as small as it can be and still lets its clauses fail. */
-import { dead } from '../../lambdas/shared/core/decide.ts';
+import { dead, dropped } from '../../lambdas/shared/core/decide.ts';
 import type { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { createDynamoDbLanes } from '../../lambdas/shared/adapters/dynamodb-lanes.ts';
 import { createDynamoDbRecords } from '../../lambdas/shared/adapters/dynamodb-records.ts';
 import type { Pace } from '../../lambdas/shared/core/pace.ts';
 import { syntheticKeyOf } from '../../lambdas/shared/core/keys.ts';
 import { drain, lease } from '../../lambdas/shared/limits/numbers.ts';
-import { deliveredOf, endpointOf, openBreaker, t0EpochMs, waitingOf } from '../support/builders.ts';
+import { deliveredOf, endpointOf, namesOf, openBreaker, t0EpochMs, waitingOf } from '../support/builders.ts';
 import { tables } from './program.ts';
 import { copyName } from './rules.ts';
 import { outcomes, World, type WorldSpec } from './world.ts';
@@ -196,6 +196,16 @@ const bare: readonly WorldSpec[] = [
     redrives: { 'the redrive': { eventId: 'a', generation: 0 } },
     outcomes: [ok, rejected],
     limits: { receives: 3, crashes: 1, failures: 1, epochs: 1 },
+  },
+  {
+    name: 'dropped',
+    about: 'the consumer rejects, the delivery is buried by one worker or two, and an operator drops it while another redrives its copy',
+    endpoint: endpoint(),
+    messages: [{ name: 'm1', eventId: 'a' }, { name: 'the redrive', eventId: 'a', generation: 0 }],
+    redrives: { 'the redrive': { eventId: 'a', generation: 0 } },
+    strangers: { 'an operator drops it': (db) => dropDelivery(db, 'a') },
+    outcomes: [ok, rejected],
+    limits: { receives: 3, crashes: 0, failures: 1, epochs: 1 },
   },
   {
     name: 'resend',
@@ -420,6 +430,16 @@ const served = ['wide', 'two-keys', 'late-wave', 'waves', 'shrinking', 'failing-
 const byDrain = bare.filter(({ name }) => served.includes(name)).map((spec): WorldSpec => ({ ...spec, name: `${spec.name}-held`, about: `${spec.about}, by the drain`, serves: 'held' }));
 
 const specs: readonly WorldSpec[] = [...bare, ...byDrain, ...holding];
+
+/** As the command line does it, of an endpoint that nobody writes. */
+async function dropDelivery(db: DynamoDBClient, eventId: string): Promise<void> {
+  const records = createDynamoDbRecords(db, tables);
+  const { recordKey, endpointId, claimKey } = namesOf({ eventId });
+  const record = (await records.read([recordKey])).found.get(recordKey);
+  if (record?.state !== 'dead' || record.phase !== 'buried') return;
+  const to = dropped(record, { why: 'closed', by: 'ada', nowEpochMs: t0EpochMs, leaseId: 'drop' });
+  await records.writeUnclaimed(record, to, { endpointId, claimKey, lane: { kind: 'atVersion', cfg: 'V1' } });
+}
 
 /** An open breaker that may be tried at once. */
 async function opened(_world: World, db: DynamoDBClient): Promise<void> {

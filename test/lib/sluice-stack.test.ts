@@ -181,6 +181,7 @@ describe('functions', () => {
       SLUICE_ENDPOINTS_TABLE: { Ref: 'WebhooksTablesEndpoints473EB730' },
       SLUICE_DELIVERIES_TABLE: { Ref: 'WebhooksTablesDeliveriesEE2FFF54' },
       SLUICE_DRAIN_QUEUE_URL: { Ref: 'WebhooksQueuesDrainA50565D7' },
+      SLUICE_DEAD_LETTER_QUEUE_URL: { Ref: 'WebhooksQueuesDeadLetterEA78B091' },
     };
     expect(properties('Sweep')).toEqual([expect.objectContaining({ Timeout: 50, MemorySize: 256, Environment: { Variables } })]);
     expect(properties('Sweep')[0]).not.toHaveProperty('RecursiveLoop');
@@ -254,7 +255,7 @@ describe('IAM', () => {
   });
 
   it('names every action, and one resource by its exact ARN a statement', () => {
-    expect(statements()).toHaveLength(26);
+    expect(statements()).toHaveLength(28);
     for (const { Effect, Action, Resource } of statements()) {
       expect(Effect).toBe('Allow');
       expect([Action].flat().join()).not.toMatch(/[*?]/);
@@ -287,8 +288,10 @@ describe('IAM', () => {
       'TablesPayloads: dynamodb:BatchGetItem dynamodb:DeleteItem',
     ]],
     ['SweepRole', [
+      'QueuesDeadLetter: sqs:ChangeMessageVisibility sqs:DeleteMessage sqs:GetQueueAttributes sqs:ListMessageMoveTasks sqs:ReceiveMessage',
       'QueuesDrain: sqs:SendMessage',
       'SweepLogs: logs:CreateLogStream logs:PutLogEvents',
+      'TablesDeliveries: dynamodb:BatchGetItem',
       'TablesDeliveries/index/attention: dynamodb:Scan',
       'TablesEndpoints/index/holding: dynamodb:Query',
       'TablesEndpoints: dynamodb:GetItem dynamodb:UpdateItem',

@@ -1,10 +1,10 @@
 /** Values of the domain with everything filled in, so that a test states only what it is about. */
 import type { ClosedBreaker, OpenBreaker } from '../../lambdas/shared/core/breaker.ts';
-import { dead } from '../../lambdas/shared/core/decide.ts';
+import { dead, dropped } from '../../lambdas/shared/core/decide.ts';
 import { claimKeyOf, hashOf, recordKeyOf, shortHash } from '../../lambdas/shared/core/keys.ts';
 import type { Lane } from '../../lambdas/shared/core/lane.ts';
 import type { Timing } from '../../lambdas/shared/core/outcome.ts';
-import { blankRecord, type DeadReason, type DeadRecord, type DeliveredRecord, type DeliveryRecord, type WaitingRecord } from '../../lambdas/shared/core/record.ts';
+import { blankRecord, type DeadReason, type DeadRecord, type DeliveredRecord, type DeliveryRecord, type DroppedRecord, type WaitingRecord } from '../../lambdas/shared/core/record.ts';
 import { endpointSchema, type EndpointConfig } from '../../lambdas/shared/limits/endpoint-schema.ts';
 import { formatSecret } from '../../lambdas/shared/limits/secret.ts';
 import type { Endpoint, ReceivedMessage } from '../../lambdas/shared/ports/index.ts';
@@ -68,9 +68,13 @@ export function deadOf(phase: DeadRecord['phase'], overrides: Partial<WaitingRec
   return { ...dead(waitingOf({ attempt: 1, ...overrides }), reason, 'status 422'), phase };
 }
 
+export function droppedOf(overrides: Partial<WaitingRecord> = {}, reason: DeadReason = 'rejected'): DroppedRecord {
+  return dropped(deadOf('buried', overrides, reason), { why: 'closed their account', by: 'ada', nowEpochMs: t0EpochMs + 60_000, leaseId: 'drop-1' });
+}
+
 /** A record in every state that has one, in generation 0. */
 export function everyState(): DeliveryRecord[] {
-  return [waitingOf(), deliveredOf(), deadOf('burying'), deadOf('buried')];
+  return [waitingOf(), deliveredOf(), deadOf('burying'), deadOf('buried'), droppedOf()];
 }
 
 export function closedBreaker(overrides: Partial<ClosedBreaker> = {}): ClosedBreaker {

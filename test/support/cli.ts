@@ -12,12 +12,17 @@ export interface CliResult {
   json<T>(): T;
 }
 
-/** Runs the command line as a user would, against the installation of `localFile`. */
-export function runCli(localFile: string, args: readonly string[], input = ''): Promise<CliResult> {
-  // By the installation's clock, which tests move.
+/** What to run for the command line against the installation of `localFile`, by the installation's clock, which tests move. */
+export function cliProcess(localFile: string, args: readonly string[]): { file: string; args: string[]; env: NodeJS.ProcessEnv } {
   const clock = path.join(path.dirname(localFile), 'clock');
   const env = { ...process.env, SLUICE_LOCAL_FILE: localFile, SLUICE_STACK: '', SLUICE_CLOCK_FILE: clock };
-  const child = spawn(process.execPath, ['--import', preload, file, ...args], { env, stdio: ['pipe', 'pipe', 'pipe'] });
+  return { file: process.execPath, args: ['--import', preload, file, ...args], env };
+}
+
+/** Runs the command line as a user would, against the installation of `localFile`. */
+export function runCli(localFile: string, args: readonly string[], input = ''): Promise<CliResult> {
+  const run = cliProcess(localFile, args);
+  const child = spawn(run.file, run.args, { env: run.env, stdio: ['pipe', 'pipe', 'pipe'] });
   let stdout = '';
   let stderr = '';
   child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text));

@@ -19,6 +19,8 @@ export const tables = { endpoints: 'endpoints', deliveries: 'deliveries', payloa
 export interface DynamoSubject {
   readonly world: World & { registry: Registry };
   readonly client: Client;
+  /** Where DynamoDB and SQS answer. */
+  readonly endpoint: string;
   /** Another client on the same tables, as the functions' clients are but for `more`. */
   connect(more?: Pick<ConstructorParameters<typeof DynamoDBClient>[0] & object, 'requestHandler' | 'maxAttempts' | 'retryStrategy'>): Client;
   worldOn(client: Client): World & { registry: Registry };
@@ -68,6 +70,7 @@ export async function startDynamoSubject(): Promise<DynamoSubject> {
   return {
     world: worldOn(client),
     client,
+    endpoint: wire.endpoint,
     connect,
     worldOn,
     call: (...args) => dynamodb.call(...args),

@@ -368,10 +368,10 @@ function take(lane: MutableLane, ask: Admission): void {
   for (const { claimKey, shortHash } of ask.wanted) lane.claims.set(claimKey, { leaseId: ask.leaseId, shortHash });
 }
 
-/** Of a verdict only the generation counts: within it nothing moves any more. */
+/** Of a verdict generation and state count: within a generation only a drop follows it. */
 function isStill(found: DeliveryRecord | undefined, from: DeliveryRecord | undefined): boolean {
   if (found === undefined || from === undefined) return found === from;
-  if (from.state !== 'waiting') return found.generation === from.generation;
+  if (from.state !== 'waiting') return found.generation === from.generation && found.state === from.state;
   return isSameAttempt(found, from) && found.home === from.home;
 }
 

@@ -1,6 +1,6 @@
 /** What every implementation of the port Records must do. */
 import { beforeEach, describe, expect, it } from 'vitest';
-import { dead } from '../../lambdas/shared/core/decide.ts';
+import { dead, dropped } from '../../lambdas/shared/core/decide.ts';
 import type { DeadRecord, DeliveryRecord, WaitingRecord } from '../../lambdas/shared/core/record.ts';
 import type { LaneGuard } from '../../lambdas/shared/ports/index.ts';
 import { waitingOf } from './builders.ts';
@@ -105,6 +105,55 @@ export function describeRecords(world: () => World): void {
       expect(await world().records.markBuried(buryingOf())).toBe('lost');
       expect(await world().records.markBuried(buryingOf({ generation: 7 }))).toBe('lost');
       expect(await lane.record('a')).toMatchObject({ state: 'waiting', generation: 1 });
+    });
+  });
+
+  describe('a drop', () => {
+    const drop = (record: DeadRecord, leaseId = 'd1') => dropped(record, { why: 'closed é', by: 'ada', nowEpochMs: 99, leaseId });
+    const buried = async (): Promise<DeadRecord> => {
+      const record = buryingOf(settled('l1'));
+      await written(record);
+      expect(await world().records.markBuried(record)).toBe('written');
+      return { ...record, phase: 'buried' };
+    };
+
+    it('is read as it was written, and takes its own repeat for written, and only its own', async () => {
+      const record = await buried();
+      expect(await write(record, drop(record))).toBe('written');
+      expect(await lane.record('a')).toEqual(drop(record));
+      expect(await write(record, drop(record))).toBe('written');
+      expect(await write(record, drop(record, 'd2'))).toBe('lost');
+      expect(await lane.record('a')).toEqual(drop(record));
+    });
+
+    it('is the end of it: a mark, a retirement or a next generation that was decided from the dead one is lost', async () => {
+      const record = await buried();
+      expect(await write(record, drop(record))).toBe('written');
+      expect(await world().records.markBuried({ ...record, phase: 'burying' })).toBe('lost');
+      await world().records.retire(record);
+      expect(await write(record, waiting({ generation: 1, ...settled('l2') }))).toBe('lost');
+      const guard = { endpointId: lane.endpointId, claimKey: lane.key('a'), lane: { kind: 'absent' as const } };
+      expect(await world().records.writeUnclaimed(record, waiting({ generation: 1, home: 'held', ...settled('l2') }), guard)).toEqual({ answer: 'lost' });
+      expect(await lane.record('a')).toEqual(drop(record));
+    });
+
+    it('is lost where the record has gone on', async () => {
+      const record = await buried();
+      expect(await write(record, waiting({ generation: 1, ...settled('l2') }))).toBe('written');
+      expect(await write(record, drop(record))).toBe('lost');
+      expect(await lane.record('a')).toMatchObject({ state: 'waiting', generation: 1 });
+    });
+
+    it('is not written over a claim, and shows it', async () => {
+      await lane.put();
+      const record = await buried();
+      const at = { endpointId: lane.endpointId, claimKey: lane.key('a'), lane: { kind: 'atVersion' as const, cfg: 'V1' } };
+      expect(await world().lanes.admit(lane.ask(['a']))).toMatchObject({ kind: 'granted' });
+      expect(await world().records.writeUnclaimed(record, drop(record), at)).toMatchObject({ answer: 'lost', claim: { leaseId: 'l1' } });
+      expect(await lane.record('a')).toEqual(record);
+      expect(await world().lanes.giveBack(lane.give({ release: [lane.key('a')] }))).toBe('done');
+      expect(await world().records.writeUnclaimed(record, drop(record), at)).toEqual({ answer: 'written' });
+      expect(await lane.record('a')).toEqual(drop(record));
     });
   });
 

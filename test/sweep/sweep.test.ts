@@ -1,7 +1,7 @@
 /** The sweep on fakes: what lost its wake-up, and what its lane does not know of. */
 import { beforeEach, describe, expect, it } from 'vitest';
 import { sweep, type SweepDeps } from '../../lambdas/sweep/sweep.ts';
-import { sweep as limits } from '../../lambdas/shared/limits/numbers.ts';
+import { awsCalls, sweep as limits } from '../../lambdas/shared/limits/numbers.ts';
 import { endpointOf, t0EpochMs, waitingOf } from '../support/builders.ts';
 import { Harness } from '../support/deliver-harness.ts';
 
@@ -28,6 +28,7 @@ function depsOf(more: Partial<SweepDeps> = {}): SweepDeps {
       isKnown: async (endpointId) => (await h.store.lane(endpointId))?.holding !== undefined,
     },
     wake: (endpointId) => Promise.resolve(void woken.push(endpointId)),
+    deadLetters: { ready: () => Promise.resolve(0), tidy: () => Promise.reject(new Error('there is nothing to tidy')) },
     ...more,
   };
 }
@@ -81,5 +82,58 @@ describe('the sweep', () => {
     h.clock.advance(limits.graceMs + 1);
     await sweep(depsOf({ wake: (endpointId) => (endpointId === 'acme' ? Promise.reject(new Error('SQS is away')) : Promise.resolve(void woken.push(endpointId))) }));
     expect([woken, h.telemetry.faults.map(({ name }) => name)]).toEqual([['other'], ['wake-failed']]);
+  });
+});
+
+describe('the dead-letter queue', () => {
+  const none = { looked: 0, stale: 0, deleted: 0, kept: 0, unknown: 0, stop: 'bound' };
+  /** Walks as long as it may, `pageMs` a page. */
+  const walkOf = (pageMs: number) => {
+    let pages = 0;
+    const tidy: SweepDeps['deadLetters']['tidy'] = (mayGoOn) => {
+      for (; mayGoOn(); pages++) h.clock.advance(pageMs);
+      return Promise.resolve({ ...none, looked: pages, kept: pages });
+    };
+    return { deadLetters: { ready: () => Promise.resolve(3), tidy }, pages: () => pages };
+  };
+
+  it('is not walked while it is empty', async () => {
+    await sweep(depsOf());
+    expect([h.telemetry.count('tidied'), h.telemetry.faults]).toEqual([0, []]);
+  });
+
+  it('is walked for so many pages, and what was found is logged', async () => {
+    const walk = walkOf(1);
+    await sweep(depsOf(walk));
+    expect(walk.pages()).toBe(limits.tidyReceives);
+    expect(h.telemetry.events.at(-1)).toEqual({ name: 'tidied', fields: { ...none, looked: limits.tidyReceives, kept: limits.tidyReceives } });
+  });
+
+  it('is walked for so long', async () => {
+    const walk = walkOf(limits.tidyMs / 4);
+    await sweep(depsOf(walk));
+    expect(walk.pages()).toBe(4);
+  });
+
+  it('is not begun where the run has taken its time already', async () => {
+    const walk = walkOf(1);
+    const holding = { ...depsOf().holding, withHeld: () => (h.clock.advance(limits.tidyUntilMs), Promise.resolve(new Set<string>())) };
+    await sweep(depsOf({ ...walk, holding }));
+    expect(walk.pages()).toBe(0);
+  });
+
+  it('leaves a page that has begun its time, and what a run hides is there for the next', () => {
+    // Move tasks, receive, read, deletion, and what is put back: with all attempts of each.
+    const pageMs = 5 * awsCalls.maxAttempts * awsCalls.requestMs;
+    expect(limits.tidyUntilMs + pageMs).toBeLessThan(limits.timeoutS * 1_000);
+    expect(limits.tidyLookS).toBeLessThanOrEqual(limits.periodS);
+    expect(limits.tidyLookS * 1_000).toBeGreaterThan(limits.tidyMs + pageMs);
+  });
+
+  it.each(['ready', 'tidy'] as const)('costs the rest of the run nothing where it does not answer (%s)', async (method) => {
+    await hold(t0EpochMs);
+    h.clock.advance(limits.graceMs + 1);
+    await sweep(depsOf({ deadLetters: { ...walkOf(1).deadLetters, [method]: () => Promise.reject(new Error('SQS is away')) } }));
+    expect([woken, h.telemetry.count('swept'), h.telemetry.faults.map(({ name }) => name)]).toEqual([['acme'], 1, ['tidy-failed']]);
   });
 });

@@ -3,7 +3,7 @@ import type { AttemptEntry, DeadReason, DeliveryRecord } from '../core/record.ts
 import { records } from '../limits/numbers.ts';
 
 /** Attributes that only some states have; a write removes those that its state lacks. */
-export const optionalAttributes = ['home', 'dueEpochMs', 'phase', 'reason', 'detail', 'lastLease', 'gpk', 'gsk', 'ttlEpochS', 'eventId', 'eventType'] as const;
+export const optionalAttributes = ['home', 'dueEpochMs', 'phase', 'reason', 'detail', 'why', 'by', 'droppedEpochMs', 'lastLease', 'gpk', 'gsk', 'ttlEpochS', 'eventId', 'eventType'] as const;
 
 export type RecordItem = Record<string, unknown>;
 
@@ -11,15 +11,23 @@ export type RecordItem = Record<string, unknown>;
 export function toItem(record: DeliveryRecord): RecordItem {
   const { recordKey: _key, history, lastLease, ...fields } = record;
   return {
-    v: record.state === 'waiting' && record.home === 'held' ? records.heldVersion : records.version,
+    v: versionOf(record),
     ...fields,
     history: history.map((h) => [h.atEpochMs, h.durationMs, h.generation, h.outcome, h.detail, h.bodyExcerpt ?? '']),
     ...(lastLease === undefined ? {} : { lastLease: [lastLease.leaseId, lastLease.kind] }),
     ...attention(record),
     // Only terminal records end by themselves; a time to live decides nothing else.
-    ...(record.state === 'waiting' ? {} : { ttlEpochS: Math.ceil(record.lastEpochMs / 1_000) + records.ttlS }),
+    ...(record.state === 'waiting' ? {} : { ttlEpochS: Math.ceil(endedEpochMs(record) / 1_000) + records.ttlS }),
   };
 }
+
+/** The oldest program that may decide from it: an older one must leave it alone. */
+function versionOf(record: DeliveryRecord): number {
+  if (record.state === 'dropped') return records.droppedVersion;
+  return record.state === 'waiting' && record.home === 'held' ? records.heldVersion : records.version;
+}
+
+const endedEpochMs = (record: DeliveryRecord) => (record.state === 'dropped' ? record.droppedEpochMs : record.lastEpochMs);
 
 /** Partition of the attention index. */
 export function attentionKey(state: 'held' | 'burying' | 'dead', endpointId: string): string {
@@ -36,7 +44,7 @@ function attention(record: DeliveryRecord): RecordItem {
 /** Reads an item. Throws on a newer version: an older program must not decide from what it cannot read. */
 export function toRecord(item: RecordItem): DeliveryRecord {
   const version = item['v'] as number;
-  if (version > records.heldVersion) throw new Error(`record version ${version} is newer than this program's ${records.heldVersion}`);
+  if (version > records.newestVersion) throw new Error(`record version ${version} is newer than this program's ${records.newestVersion}`);
   const lastLease = item['lastLease'] as [string, 'settled' | 'reaped'] | undefined;
   const history = item['history'] as [number, number, number, AttemptEntry['outcome'], string, string][];
   const common = {
@@ -68,6 +76,16 @@ export function toRecord(item: RecordItem): DeliveryRecord {
         phase: item['phase'] as 'burying' | 'buried',
         reason: item['reason'] as DeadReason,
         detail: item['detail'] as string,
+      };
+    case 'dropped':
+      return {
+        ...common,
+        state: 'dropped',
+        reason: item['reason'] as DeadReason,
+        detail: item['detail'] as string,
+        why: item['why'] as string,
+        by: item['by'] as string,
+        droppedEpochMs: item['droppedEpochMs'] as number,
       };
   }
 }

@@ -36,7 +36,7 @@ export function createDynamoDbRecords(db: DynamoDBClient, tables: { endpoints: s
     const left = answer.UnprocessedKeys?.[tables.deliveries]?.Keys ?? [];
     const items = (answer.Responses?.[tables.deliveries] ?? []).map((item) => unmarshall(item));
     // What a newer program wrote cannot be decided from here: unread, so that its message waits for that program.
-    const newer = items.filter((item) => (item['v'] as number) > recordLimits.heldVersion);
+    const newer = items.filter((item) => (item['v'] as number) > recordLimits.newestVersion);
     const found = new Map(items.filter((item) => !newer.includes(item)).map((item) => toRecord(item)).map((record) => [record.recordKey, record]));
     return { found, unread: new Set([...left.map((k) => unmarshall(k)), ...newer].map((k) => k['pk'] as string)) };
   };

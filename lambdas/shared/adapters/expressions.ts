@@ -33,8 +33,8 @@ export class Expressions {
 /** The record is still the one that a decision was made from. Each clause is needed: test/explore shows what goes wrong without it. */
 export function recordCondition(x: Expressions, from: DeliveryRecord | undefined): string {
   if (from === undefined) return `attribute_not_exists(${x.name('pk')})`;
-  // What follows a verdict is another generation: within this one nothing moves any more.
-  if (from.state !== 'waiting') return `${x.name('generation')} = ${x.value(from.generation)}`;
+  // What follows a verdict is another generation, or a drop.
+  if (from.state !== 'waiting') return `${x.name('generation')} = ${x.value(from.generation)} AND ${x.name('state')} = ${x.value(from.state)}`;
   // Only what waits has a home.
   return [...sameAttempt(x, from), `${x.name('home')} = ${x.value(from.home)}`].join(' AND ');
 }

@@ -5,7 +5,7 @@ import { backoffMs } from './backoff.ts';
 import { classifyStatus } from './classify.ts';
 import { hintedMs, hintedWaitMs } from './hints.ts';
 import type { AttemptOutcome } from './outcome.ts';
-import type { AttemptEntry, DeadReason, DeadRecord, DeliveryRecord, WaitingRecord } from './record.ts';
+import type { AttemptedRecord, AttemptEntry, DeadReason, DeadRecord, DeliveryRecord, DroppedRecord, WaitingRecord } from './record.ts';
 
 /** Outcomes that count as an attempt. */
 export type CountedOutcome = Exclude<AttemptOutcome, { kind: 'notStarted' }>;
@@ -23,7 +23,7 @@ export function afterAttempt(
   outcome: CountedOutcome,
   config: EndpointConfig,
   verdict: Verdict,
-): DeliveryRecord {
+): AttemptedRecord {
   const hintMs = outcome.kind === 'answered' ? hintedMs(outcome.hints, config.retry.capS * 1_000, verdict.nowEpochMs) : undefined;
   const next = counted(record, outcome, verdict, hintMs);
   if (outcome.kind === 'invalidConfiguration') return dead(next, 'invalid-configuration', outcome.detail);
@@ -36,7 +36,7 @@ export function afterAttempt(
 }
 
 /** The record that follows a ping: it is sent once, and what became of it is kept for who asked. */
-export function afterPing(record: DeliveryRecord): DeliveryRecord {
+export function afterPing(record: AttemptedRecord): AttemptedRecord {
   if (record.state === 'delivered') return record;
   return { ...dead(record, 'ping-failed', record.history.at(-1)?.detail ?? 'no attempt'), phase: 'buried' };
 }
@@ -77,6 +77,20 @@ export function held(record: WaitingRecord, resend: number): WaitingRecord {
 /** A dead record on its way to the dead-letter queue. */
 export function dead(record: DeliveryRecord, reason: DeadReason, detail: string): DeadRecord {
   return { ...common(record), state: 'dead', phase: 'burying', reason, detail };
+}
+
+export interface Drop {
+  readonly why: string;
+  readonly by: string;
+  readonly nowEpochMs: number;
+  /** A token of this very write: of two operators only one may take it for their own. */
+  readonly leaseId: string;
+}
+
+/** A buried record that an operator puts an end to: what it died of, and when, stays. */
+export function dropped(record: DeadRecord, { why, by, nowEpochMs, leaseId }: Drop): DroppedRecord {
+  const { reason, detail } = record;
+  return { ...common(record), lastLease: { leaseId, kind: 'settled' }, state: 'dropped', reason, detail, why, by, droppedEpochMs: nowEpochMs };
 }
 
 /** The next generation of a terminal record: fresh attempts and age, the history kept. */
@@ -126,7 +140,7 @@ function statusOf({ status, redirectsTo }: Answered): string {
   return redirectsTo === undefined ? String(status) : `${status} to ${redirectsTo}`;
 }
 
-function waitOrGiveUp(record: WaitingRecord, config: EndpointConfig, verdict: Verdict, hintMs: number | undefined): DeliveryRecord {
+function waitOrGiveUp(record: WaitingRecord, config: EndpointConfig, verdict: Verdict, hintMs: number | undefined): AttemptedRecord {
   if (record.attempt >= config.retry.attempts) return dead(record, 'exhausted', `${record.attempt} attempts`);
   const dueEpochMs = verdict.nowEpochMs + waitMs(config, record.attempt, verdict.random, hintMs);
   const leftMs = config.retry.maxAgeS * 1_000 - ageMs(record.firstEpochMs, config, verdict.nowEpochMs);
@@ -145,7 +159,7 @@ function waitMs({ retry }: EndpointConfig, attempt: number, random: number, hint
   return attempt <= retry.attempts * hintLimits.soonerShare ? askedMs : Math.max(askedMs, ownMs);
 }
 
-function delivered(record: WaitingRecord): DeliveryRecord {
+function delivered(record: WaitingRecord): AttemptedRecord {
   return { ...common(record), state: 'delivered' };
 }
 

@@ -42,3 +42,8 @@ export function syntheticKeysOf(endpointId: string, body: string): string[] {
 export function syntheticKeyOf(endpointId: string | undefined, reason: string, body: string): string {
   return recordKeyOf(endpointId ?? noEndpoint, `!${reason}!${sha256(body).subarray(0, records.keyBytes).toString('base64url')}`);
 }
+
+/** True for a key that was made from a body: no claim ever covers it. */
+export function isSyntheticKey(recordKey: string): boolean {
+  return recordKey.includes('#!');
+}

@@ -19,7 +19,7 @@ export type ReceiveDecision =
   | { kind: 'conflict'; detail: string }
   | { kind: 'buryAgain' }
   /** Nothing is left to do for this copy: its home is the record. */
-  | { kind: 'done'; why: 'delivered' | 'stale-dead' | 'redrive-without-record' };
+  | { kind: 'done'; why: 'delivered' | 'dropped' | 'stale-dead' | 'redrive-without-record' };
 
 /** Where a copy comes from: a receive of the delivery queue, or the drain, which took it from beside its record. */
 export type CopyHome = 'queue' | 'held';
@@ -48,5 +48,8 @@ export function decideReceive(received: Received, record: DeliveryRecord | undef
       if (record.phase === 'burying') return { kind: 'buryAgain' };
       if (received.deadLetterGeneration === record.generation) return { kind: 'renew', why: 'redrive' };
       return resend ? { kind: 'renew', why: 'resend' } : { kind: 'done', why: 'stale-dead' };
+    case 'dropped':
+      // An operator has said that it is never sent again: neither a redrive nor a resend revives it.
+      return { kind: 'done', why: 'dropped' };
   }
 }

@@ -66,10 +66,22 @@ export type DeadRecord = Common & {
   readonly reason: DeadReason;
   readonly detail: string;
 };
-export type DeliveryRecord = WaitingRecord | DeliveredRecord | DeadRecord;
+/** What an operator has put an end to: it was dead for `reason`, and nothing follows it. */
+export type DroppedRecord = Common & {
+  readonly state: 'dropped';
+  readonly reason: DeadReason;
+  readonly detail: string;
+  /** The operator's reason, and who that was: at most `records.maxDetailLength` characters each. */
+  readonly why: string;
+  readonly by: string;
+  readonly droppedEpochMs: number;
+};
+/** What an attempt may leave. */
+export type AttemptedRecord = WaitingRecord | DeliveredRecord | DeadRecord;
+export type DeliveryRecord = AttemptedRecord | DroppedRecord;
 
 /** A record's state as one word; `absent` means the same as waiting in generation 0, attempt 0. */
-export type StateName = 'absent' | 'waiting' | 'held' | 'delivered' | 'burying' | 'buried';
+export type StateName = 'absent' | 'waiting' | 'held' | 'delivered' | 'burying' | 'buried' | 'dropped';
 
 export function stateName(record: DeliveryRecord | undefined): StateName {
   if (record === undefined) return 'absent';
@@ -103,6 +115,7 @@ export const transitions: readonly Transition[] = [
   { from: 'held', to: 'burying', generation: 'same', attempts: [0, 1], why: 'attempts, age, a rejection, or an endpoint that is not delivered to' },
   { from: 'held', to: 'buried', generation: 'same', attempts: [0, 1], why: 'a ping that was not accepted, or a payload that is gone: there is nothing to replay' },
   { from: 'burying', to: 'buried', generation: 'same', attempts: [0], why: 'the dead-letter queue has its copy' },
+  { from: 'buried', to: 'dropped', generation: 'same', attempts: [0], why: 'an operator drops it: it is never sent again' },
   { from: 'buried', to: 'waiting', generation: 'next', attempts: [], why: 'replay, redrive or resend' },
   { from: 'buried', to: 'held', generation: 'next', attempts: [], why: 'a redrive or resend that cannot be sent now' },
   { from: 'delivered', to: 'held', generation: 'next', attempts: [], why: 'a resend that cannot be sent now' },

@@ -114,6 +114,14 @@ export const sweep = {
   wakeMs: 25_000,
   /** A burial that is as old as this was left by whoever began it. */
   burialMs: 3_600_000,
+  /** Of the dead-letter queue so many receives are looked through for stale copies in one run, ten copies each: 144,000 copies a day... */
+  tidyReceives: 10,
+  /** ...for so long at most. */
+  tidyMs: 10_000,
+  /** No page of it is begun later in a run than this: one whose every call takes its whole time must still fit (18 s, awsCalls). */
+  tidyUntilMs: 30_000,
+  /** Its copies are hidden for no longer, whatever becomes of the run: until the next one. */
+  tidyLookS: 60,
 } as const;
 
 /** Deliveries that are held, with their payloads. */
@@ -330,10 +338,16 @@ export const fleet = {
   lookMs: 5_000,
 } as const;
 
-/** How the command line walks the dead-letter queue. */
+/** How the dead-letter queue is walked. */
 export const dlqWalk = {
-  /** A copy is hidden this long while it is looked at; an interrupted walk frees it after that. */
+  /** By the command line: a copy is hidden this long while it is looked at; an interrupted walk frees it after that. */
   lookS: 120,
+  /** By the command line: a receive waits this long for a copy, for one that does not wait asks some of SQS's servers only. */
+  waitS: 1,
+  /** Newest move tasks that are looked at; SQS lets one run at a time, and lists no more than ten. */
+  moveTasks: 10,
+  /** Calls that put ten copies back each, at the same time. */
+  putBacks: 10,
   /** The walk ends after so many empty receives in a row. */
   emptyReceives: 3,
 } as const;
@@ -343,6 +357,10 @@ export const records = {
   version: 1,
   /** Of a record that is held: a program that knows nothing of holding must leave it alone, or it would take it out of the index. */
   heldVersion: 2,
+  /** Of a record that was dropped: a program that does not know the state must leave it alone, and its messages to one that does. */
+  droppedVersion: 3,
+  /** The newest that this program reads; what is newer is as good as unread. */
+  newestVersion: 3,
   /** Terminal records stay this long; a console redrive restarts the retention of a copy, so at least 30 days. */
   ttlS: 30 * 86_400,
   /** Entries of a record's history: the first and the newest are kept (R9). */

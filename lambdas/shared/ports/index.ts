@@ -2,6 +2,7 @@ import type { EndpointConfig } from '../limits/endpoint-schema.ts';
 import type { AttemptOutcome, Timing } from '../core/outcome.ts';
 import type { DeadRecord } from '../core/record.ts';
 
+export type * from './dead-letters.ts';
 export type * from './holding.ts';
 export type * from './lanes.ts';
 export type * from './records.ts';

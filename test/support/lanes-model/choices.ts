@@ -1,6 +1,6 @@
 /** What can be done next in a history, and what whoever does it makes of the answer. */
 import { afterReport, type Breaker, type Health } from '../../../lambdas/shared/core/breaker.ts';
-import { afterAttempt, dead, renewed } from '../../../lambdas/shared/core/decide.ts';
+import { afterAttempt, dead, dropped, renewed } from '../../../lambdas/shared/core/decide.ts';
 import { isExpired, keptForDrain, readRefusal, type Lease } from '../../../lambdas/shared/core/lane.ts';
 import type { Pace } from '../../../lambdas/shared/core/pace.ts';
 import { decideReceive } from '../../../lambdas/shared/core/receive.ts';
@@ -86,7 +86,7 @@ export function plan(h: History, choice: Choice, id: string): Planned | undefine
     case 'reapClaim':
       return planReapClaim(h, h.among([choice.event])[0] ?? '');
     case 'markBuried':
-      return planMark(h, h.among([choice.event])[0] ?? '');
+      return planMark(h, h.among([choice.event])[0] ?? '') ?? planDrop(h, h.among([choice.event])[0] ?? '', `O${id}`);
     case 'buryUnclaimed':
       return planBury(h, { ...choice, event: h.among([choice.event])[0] ?? '' }, `B${id}`);
     case 'put':
@@ -364,6 +364,21 @@ function planMark(h: History, event: string): Planned | undefined {
   return record?.state === 'dead' && record.phase === 'burying' ? markOf(`mark ${event}`, record) : undefined;
 }
 
+/** An operator drops what is buried. */
+function planDrop(h: History, event: string, leaseId: string): Planned | undefined {
+  const record = h.recordOf(event);
+  if (record?.state !== 'dead' || record.phase !== 'buried') return undefined;
+  const to = dropped(record, { why: 'closed', by: 'ada', nowEpochMs: h.nowEpochMs, leaseId });
+  const lane: LaneGuard['lane'] = h.state.version === undefined ? { kind: 'absent' } : { kind: 'atVersion', cfg: h.state.version };
+  return planned(operations.writeUnclaimed(`drop ${event} by ${leaseId}`, record, to, { endpointId: h.endpointId, claimKey: h.copyOf(event, 0, undefined).claimKey, lane }));
+}
+
+/** A mark of what was dropped meanwhile, by a worker that had begun its burial. */
+function planLateMark(h: History, event: string): Planned | undefined {
+  const record = h.recordOf(event);
+  return record?.state === 'dropped' ? markOf(`mark ${event}, which was dropped`, dead(record, record.reason, record.detail)) : undefined;
+}
+
 /** A delivery that nobody may claim: its endpoint is disabled or gone, as the burier has read, perhaps some time ago. */
 function planBury(h: History, { event, isStale, renews }: Extract<Choice, { kind: 'buryUnclaimed' }>, leaseId: string): Planned | undefined {
   const record = h.recordOf(event);
@@ -428,6 +443,7 @@ export function narrowlyRefused(h: History, which: number, id: string): { readon
     planProbe(h, { kind: 'probe', event: asked, isStale: true }, `L${id}`),
     ...(h.state.lane === undefined ? [] : otherBreakers.map((other) => reportOn(h, other, 'unreachable', `L${id}`))),
     planBury(h, { kind: 'buryUnclaimed', event: asked, isStale: false, renews: true }, `B${id}`),
+    planLateMark(h, asked),
   ];
   return plans.flatMap((planned) => {
     const [why, ...more] = planned === undefined ? [] : whyNot(h, planned);
