@@ -13,7 +13,7 @@ export interface SluiceStackProps extends StackProps {
 export class SluiceStack extends Stack {
   constructor(scope: Construct, id: string, { stage, ...props }: SluiceStackProps) {
     super(scope, id, { terminationProtection: stage.name !== 'local', ...props });
-    const { queues, tables, deliver, drain, sweep } = new WebhookDelivery(this, 'Webhooks', { stage });
+    const { queues, tables, deliver, drain, sweep, replay } = new WebhookDelivery(this, 'Webhooks', { stage });
     const values: Record<keyof typeof outputs, string> = {
       deliveryQueueUrl: queues.delivery.queueUrl,
       deadLetterQueueUrl: queues.deadLetter.queueUrl,
@@ -25,6 +25,7 @@ export class SluiceStack extends Stack {
       deliverFunction: deliver.function.functionName,
       drainFunction: drain.function.functionName,
       sweepFunction: sweep.function.functionName,
+      replayFunction: replay.function.functionName,
       deliverSource: deliver.source.eventSourceMappingId,
       drainSource: drain.source.eventSourceMappingId,
       deliverLimits: JSON.stringify(functionLimitsOf(stage.deliver)),

@@ -2,6 +2,7 @@ import { Construct } from 'constructs';
 import { DeliverFunction } from './deliver-function.ts';
 import { DrainFunction } from './drain-function.ts';
 import { Queues } from './queues.ts';
+import { ReplayFunction } from './replay-function.ts';
 import { assertStage, resolveStage, type StageConfig } from './stage-config.ts';
 import { SweepFunction } from './sweep-function.ts';
 import { Tables } from './tables.ts';
@@ -25,6 +26,7 @@ export class WebhookDelivery extends Construct {
   readonly deliver: DeliverFunction;
   readonly drain: DrainFunction;
   readonly sweep: SweepFunction;
+  readonly replay: ReplayFunction;
 
   constructor(scope: Construct, id: string, props: WebhookDeliveryProps = {}) {
     super(scope, id);
@@ -38,5 +40,6 @@ export class WebhookDelivery extends Construct {
     this.deliver = new DeliverFunction(this, 'Deliver', { stage, queues, tables, wakeUps });
     this.drain = new DrainFunction(this, 'Drain', { stage, queues, tables, wakeUps });
     this.sweep = new SweepFunction(this, 'Sweep', { stage, queues, tables });
+    this.replay = new ReplayFunction(this, 'Replay', { stage, queues, tables });
   }
 }

@@ -72,6 +72,7 @@ export async function startEmbeddedAws(options: EmbeddedOptions): Promise<Embedd
   await createResources(stack, wire.endpoint);
   const logs = new FunctionLogs(path.join(stateDir, 'logs'), wire, stack.functions);
   const hosts = new Map(stack.functions.map((fn) => [fn.name, hostOf(fn, { options, wire, clockFile, logs })]));
+  for (const [name, host] of hosts) lambda.addFunction(name, host);
   const sources = await startMappings(stack, { wire, hosts, logs, concurrencyCap: options.concurrency });
   for (const source of sources) lambda.add(source);
   const targets = new ScheduleTargets({ wire, functions: stack.functions, hosts, onFailed: (name, message) => logs.write(name, message) });

@@ -60,7 +60,7 @@ interface Exchange {
   service: string;
   operation: string;
   accesses: Access[];
-  run(signal: AbortSignal): Promise<{ body: JsonObject; capacityUnits?: Record<string, number> }>;
+  run(signal: AbortSignal): Promise<{ body: unknown; headers?: Readonly<Record<string, string>>; capacityUnits?: Record<string, number> }>;
   refuse(error: AwsError): Answer;
 }
 
@@ -207,17 +207,18 @@ class WireServer {
         run: () => Promise.resolve().then(() => ({ body: scheduler.handle({ method, url, body: input }) })),
       };
     }
-    return this.lambdaExchangeOf(method, url, input);
+    return this.lambdaExchangeOf(request, url, input);
   }
 
-  private lambdaExchangeOf(method: string, url: URL, input: JsonObject): Exchange | undefined {
+  private lambdaExchangeOf({ method = '', headers }: http.IncomingMessage, url: URL, input: JsonObject): Exchange | undefined {
     const { lambda } = this.options;
     const access = lambdaAccess(method, url);
     if (lambda === undefined || access === undefined) return undefined;
-    const { operation, id, resource } = access;
+    const { operation, id, action, resource } = access;
+    const type = headers['x-amz-invocation-type']?.toString() ?? 'RequestResponse';
     return {
-      service: 'lambda', operation, accesses: [{ action: `lambda:${operation}`, resource }], refuse: refuseRest,
-      run: async () => ({ body: await lambda.call(operation, id, input) }),
+      service: 'lambda', operation, accesses: [{ action, resource }], refuse: refuseRest,
+      run: () => lambda.call(operation, id, input, { type }),
     };
   }
 
@@ -257,10 +258,12 @@ interface Performed {
 /** Runs a call, whatever it comes to. */
 async function performed(exchange: Exchange, signal: AbortSignal): Promise<Performed> {
   try {
-    const { body, capacityUnits } = await exchange.run(signal);
-    const headers = exchange.service === 'scheduler' || exchange.service === 'lambda' ? json : amzJson;
-    const messages = Array.isArray(body['Messages']) ? body['Messages'].length : 0;
-    return { answer: { status: 200, headers, body: JSON.stringify(body) }, outcome: 'ok', messages, capacityUnits };
+    const { body, headers, capacityUnits } = await exchange.run(signal);
+    const type = exchange.service === 'scheduler' || exchange.service === 'lambda' ? json : amzJson;
+    const messages = (body as JsonObject | null)?.['Messages'];
+    // A function may answer with nothing at all.
+    const answer = { status: 200, headers: { ...type, ...headers }, body: JSON.stringify(body ?? null) };
+    return { answer, outcome: 'ok', messages: Array.isArray(messages) ? messages.length : 0, capacityUnits };
   } catch (thrown) {
     const error = thrown instanceof AwsError ? thrown : new AwsError('InternalServerError', String(thrown), { status: 500 });
     return { answer: exchange.refuse(error), outcome: error.code, messages: 0, capacityUnits: error.details.capacityUnits };

@@ -11,20 +11,22 @@ import { assertTransition, stateName, type DeadRecord, type DroppedRecord } from
 import { ulid } from '../../lambdas/shared/core/version.ts';
 import { awsCalls, hold, records as limits } from '../../lambdas/shared/limits/numbers.ts';
 import type { LaneGuard, Payloads, Records } from '../../lambdas/shared/ports/index.ts';
-import { select, type Selection } from './dlq-commands.ts';
+import { select, type ListOptions } from './dlq-commands.ts';
+import { addSelection, inWords, selectOf } from './dlq-selection.ts';
 import { registryOf, type Run } from './endpoint-commands.ts';
 import { CommandError, exit, usageError, type Output } from './output.ts';
 import type { Target } from './target.ts';
 
-interface DropOptions extends Selection {
+interface DropOptions extends ListOptions {
   why: string;
   by?: string;
   dryRun?: boolean;
   yes?: boolean;
 }
 
-export function addDropCommand(dlq: Command, selecting: (command: Command) => Command, run: Run): void {
-  selecting(dlq.command('drop').description('give dead deliveries up for good: they are never sent again, and their payloads are removed'))
+export function addDropCommand(dlq: Command, run: Run): void {
+  addSelection(dlq.command('drop').description('give dead deliveries up for good: they are never sent again, and their payloads are removed'))
+    .option('--max <n>', 'at most this many')
     .requiredOption('--why <text>', `why, for whoever asks later; at most ${limits.maxDetailLength} characters`)
     .option('--by <name>', 'who says so; else the name of the user who runs this')
     .option('--dry-run', 'only count')
@@ -34,7 +36,8 @@ export function addDropCommand(dlq: Command, selecting: (command: Command) => Co
 }
 
 async function drop(target: Target, out: Output, options: DropOptions): Promise<void> {
-  if ((options.endpoint ?? options.event ?? options.reason) === undefined) throw usageError('Say what to drop: --endpoint, --event or --reason.');
+  const chosen = inWords(selectOf(options, Date.now()));
+  if (chosen === '') throw usageError('Say what to drop: --endpoint, --event, --reason, --type, --since or --until.');
   const said = { why: checkedText('--why', options.why), by: checkedText('--by', options.by ?? userName()) };
   const selected = await select(target, options);
   out.note(`Target: ${target.name}`);
@@ -42,7 +45,7 @@ async function drop(target: Target, out: Output, options: DropOptions): Promise<
     out.result({ selected: selected.length, dropped: 0 }, `${selected.length} dead deliveries match; nothing was dropped.`);
     return;
   }
-  await out.confirm(`Drop ${selected.length} dead deliveries on ${target.name}? They cannot be replayed afterwards.`, options.yes ?? false);
+  await out.confirm(`Drop ${selected.length} dead deliveries ${chosen} on ${target.name}? They cannot be replayed afterwards.`, options.yes ?? false);
   const dropper = new Dropper(target, said);
   const counts = { dropped: 0, busy: 0, moved: 0 };
   const progress = () => `Dropped ${counts.dropped} of ${selected.length}`;

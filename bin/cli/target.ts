@@ -2,9 +2,11 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { CloudFormationClient, DescribeStacksCommand } from '@aws-sdk/client-cloudformation';
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
+import { LambdaClient } from '@aws-sdk/client-lambda';
 import { SQSClient } from '@aws-sdk/client-sqs';
 import type { EgressRules } from '../../lambdas/shared/limits/egress.ts';
 import { outputs } from '../../lambdas/shared/limits/names.ts';
+import { awsCalls, replay } from '../../lambdas/shared/limits/numbers.ts';
 import type { FunctionLimits } from '../../lambdas/shared/limits/relations.ts';
 import { failure, usageError } from './output.ts';
 
@@ -14,12 +16,15 @@ export interface Target {
   readonly name: string;
   readonly db: DynamoDBClient;
   readonly sqs: SQSClient;
+  readonly lambda: LambdaClient;
   readonly endpointsTable: string;
   readonly deliveriesTable: string;
   readonly deliveryQueueUrl: string;
   readonly deadLetterQueueUrl: string;
   readonly payloadsTable: string;
   readonly drainQueueUrl: string;
+  /** Name of the function that moves dead deliveries. */
+  readonly replayFunction: string;
   /** What an endpoint's budgets must fit. */
   readonly deliverLimits: FunctionLimits;
   /** What an endpoint's URL must keep to. */
@@ -53,7 +58,7 @@ function localTarget(): Target {
     throw failure('No local Sluice is running. Start one with `npm start`, or name a deployed stack with --stack NAME.');
   }
   const settings = { endpoint: file.endpoint, region: file.region, credentials: file.credentials };
-  return targetOf('local', new DynamoDBClient(settings), new SQSClient(settings), file.outputs);
+  return targetOf('local', settings, file.outputs);
 }
 
 /** The file of a local installation that is alive, if there is one. */
@@ -73,10 +78,11 @@ async function stackTarget(stack: string): Promise<Target> {
   });
   const list = answer.Stacks?.[0]?.Outputs ?? [];
   const found = Object.fromEntries(list.flatMap((o) => (o.OutputKey === undefined ? [] : [[o.OutputKey, o.OutputValue ?? '']])));
-  return targetOf(`stack ${stack}`, new DynamoDBClient({}), new SQSClient({}), found);
+  return targetOf(`stack ${stack}`, {}, found);
 }
 
-function targetOf(name: string, db: DynamoDBClient, sqs: SQSClient, found: Readonly<Record<string, string>>): Target {
+/** `settings`: none where region and credentials are those of the shell. */
+function targetOf(name: string, settings: Partial<Pick<LocalFile, 'endpoint' | 'region' | 'credentials'>>, found: Readonly<Record<string, string>>): Target {
   const value = (key: string) => {
     const output = found[key];
     if (output === undefined) throw failure(`${name} has no output ${key}: is it a Sluice stack?`);
@@ -84,14 +90,17 @@ function targetOf(name: string, db: DynamoDBClient, sqs: SQSClient, found: Reado
   };
   return {
     name,
-    db,
-    sqs,
+    db: new DynamoDBClient(settings),
+    sqs: new SQSClient(settings),
+    // An answer comes when the function's work is done.
+    lambda: new LambdaClient({ ...settings, requestHandler: { requestTimeout: replay.timeoutS * 1_000 + awsCalls.requestMs } }),
     endpointsTable: value(outputs.endpointsTable),
     deliveriesTable: value(outputs.deliveriesTable),
     deliveryQueueUrl: value(outputs.deliveryQueueUrl),
     deadLetterQueueUrl: value(outputs.deadLetterQueueUrl),
     payloadsTable: value(outputs.payloadsTable),
     drainQueueUrl: value(outputs.drainQueueUrl),
+    replayFunction: value(outputs.replayFunction),
     deliverLimits: JSON.parse(value(outputs.deliverLimits)) as FunctionLimits,
     egress: JSON.parse(value(outputs.egress)) as EgressRules,
   };

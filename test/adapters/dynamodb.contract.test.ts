@@ -4,6 +4,7 @@ import { describeHeldRecords } from '../support/held-records-contract.ts';
 import { describeHolding } from '../support/holding-contract.ts';
 import { describeLanes } from '../support/lanes-contract.ts';
 import { describeRecords } from '../support/records-contract.ts';
+import { describeReplays } from '../support/replays-contract.ts';
 
 describe('the DynamoDB adapters', () => {
   let subject: DynamoSubject;
@@ -13,4 +14,5 @@ describe('the DynamoDB adapters', () => {
   describeRecords(() => subject.world);
   describeHolding(() => subject.world);
   describeHeldRecords(() => subject.world);
+  describeReplays(() => subject.world);
 });

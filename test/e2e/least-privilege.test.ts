@@ -3,10 +3,12 @@ import { PutItemCommand, UpdateItemCommand } from '@aws-sdk/client-dynamodb';
 import { marshall } from '@aws-sdk/util-dynamodb';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createDynamoDbLanes } from '../../lambdas/shared/adapters/dynamodb-lanes.ts';
-import { claimKeyOf, shortHash } from '../../lambdas/shared/core/keys.ts';
+import { readRecord } from '../../lambdas/shared/adapters/dynamodb-dead-letters.ts';
+import { claimKeyOf, shortHash, syntheticKeyOf } from '../../lambdas/shared/core/keys.ts';
 import { outputs } from '../../lambdas/shared/limits/names.ts';
 import type { CallEntry } from '../../local/call-log.ts';
 import type { RoleSpec } from '../../local/template.ts';
+import { callReplay, keepBody } from '../support/dead-letters.ts';
 import { messageBody, startEmbedded, until, type Embedded } from '../support/embedded.ts';
 import { audit } from '../support/iam.ts';
 import { startRecorder, type Recorder } from '../support/recorder.ts';
@@ -36,7 +38,8 @@ beforeAll(async () => {
   // A worker that died while it was sending: one ambiguous attempt is recorded with the reap.
   await leaveClaim('evt_retry', (await embedded.record('iam', 'evt_retry'))?.payloadHash ?? '');
   await embedded.send(messageBody('iam', 'evt_retry'));
-  // A redrive takes its message from beside the record; one that is gone is disabled.
+  await embedded.drainQueue();
+  // One that is gone is disabled; a redrive takes its body away from beside the record.
   consumer.reply(() => ({ status: 410 }));
   await embedded.send(messageBody('iam', 'evt_gone'));
   await until('it is disabled', async () => (await embedded.registry.get('iam'))?.endpoint.config?.status === 'disabled');
@@ -48,10 +51,11 @@ beforeAll(async () => {
   await holdAndDrain();
   await leaveStaleCopy();
   await until('the sweep has ended', async () => (await embedded.look()).idle);
+  await replayDead();
 
   const all = await embedded.calls();
   const found = (await embedded.stack()).roles;
-  for (const name of ['Deliver', 'Drain', 'Sweep']) {
+  for (const name of ['Deliver', 'Drain', 'Sweep', 'Replay']) {
     const role = found.find((r) => r.name.includes(`${name}Function`) || r.name.includes(`${name}Role`));
     if (role === undefined) throw new Error(`no role of ${name} among ${found.map((r) => r.name).join()}`);
     roles.set(name, { role, calls: all.filter((c) => c.caller === role.name) });
@@ -138,6 +142,26 @@ async function leaveStaleCopy(): Promise<void> {
   await until('the stale copy is deleted', () => embedded.logsOf('sweep').includes('"deleted":1'));
 }
 
+/** Of one endpoint and of all; one under a dead worker's claim, and a message that can only be sent again. */
+async function replayDead(): Promise<void> {
+  await embedded.register('nobody', consumer.url());
+  const dead = await embedded.record('nobody', 'evt_unknown');
+  if (dead?.state !== 'dead') throw new Error('evt_unknown is not dead');
+  await keepBody(embedded, dead, messageBody('nobody', 'evt_unknown'));
+  await leaveClaim('evt_unknown', dead.payloadHash, 'nobody');
+  expect(await callReplay(embedded, { select: { endpointId: 'nobody' } })).toMatchObject({ selected: 1, replayed: 1 });
+  const body = 'no message';
+  await embedded.send(body);
+  const recordKey = syntheticKeyOf(undefined, 'malformed', body);
+  const malformed = await until('it is malformed', async () => {
+    const found = await readRecord(embedded.db, embedded.output(outputs.deliveriesTable), recordKey);
+    return found?.state === 'dead' && found.phase === 'buried' ? found : undefined;
+  });
+  await keepBody(embedded, malformed, body);
+  expect(await callReplay(embedded, { all: true, select: { reason: 'malformed' } })).toMatchObject({ selected: 1, sentAgain: 1 });
+  await embedded.drainQueue();
+}
+
 /** What a worker leaves that was killed: a claim whose lease is past. */
 async function leaveClaim(eventId: string, payloadHash: string, endpointId = 'iam'): Promise<void> {
   await embedded.db.send(
@@ -159,6 +183,9 @@ const used: Record<string, string[]> = {
   Drain: [
     'BatchGetItem', 'CreateLogStream', 'CreateSchedule', 'DeleteItem', 'DeleteMessageBatch', 'GetItem', 'GetQueueAttributes',
     'PutLogEvents', 'Query', 'ReceiveMessage', 'SendMessage', 'TransactWriteItems', 'UpdateItem', 'UpdateSchedule',
+  ],
+  Replay: [
+    'BatchGetItem', 'CreateLogStream', 'DeleteItem', 'GetItem', 'PutItem', 'PutLogEvents', 'Query', 'Scan', 'SendMessage', 'TransactWriteItems', 'UpdateItem',
   ],
   Sweep: [
     'BatchGetItem', 'ChangeMessageVisibilityBatch', 'CreateLogStream', 'DeleteMessageBatch', 'GetItem', 'GetQueueAttributes', 'ListMessageMoveTasks',

@@ -91,7 +91,7 @@ export const catchers: readonly Catcher[] = [
   of(beginning, 'attribute_not_exists(drain)', 'drains', 'a run of the drain: where there is none'),
   of(beginning, 'drain[1] <= ?', 'drains', 'a run of the drain: in the place of one that has died'),
   of(ending, 'drain[0] = ?', 'drains', 'the end of a run: of one\'s own'),
-  of(ending, 'wakeAt = ?', 'drains', 'the end of a run: nobody has asked for another meanwhile'),
+  of(ending, 'wakeAt = ?', 'drains', 'the end of a run: nobody has asked for another meanwhile', 9),
   of(ending, 'holdSeq = ?', 'draining', 'the end of a run: nothing was held since it looked'),
   of('deliveries: attribute_not_exists(pk)', 'attribute_not_exists(pk)', 'wide', 'a first verdict: there is no other'),
   of(sameRecord, 'generation = ?', 'resend', 'a verdict: of this generation', 4),

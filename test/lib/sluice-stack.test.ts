@@ -3,7 +3,7 @@ import { Match, Template } from 'aws-cdk-lib/assertions';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { SluiceStack } from '../../lib/sluice-stack.ts';
 import { awsCallLimits } from '../../lambdas/shared/core/budgets.ts';
-import { awsCalls, deliver, hold } from '../../lambdas/shared/limits/numbers.ts';
+import { awsCalls, deliver, hold, replay } from '../../lambdas/shared/limits/numbers.ts';
 import { functionLimitsOf, resolveStage } from '../../lib/stage-config.ts';
 import { WebhookDelivery } from '../../lib/webhook-delivery.ts';
 
@@ -34,7 +34,7 @@ const pinned = {
 const pinnedWithoutData = {
   'AWS::Scheduler::ScheduleGroup': ['WebhooksWakeUpsGroup8C60871D'],
   'AWS::Lambda::EventSourceMapping': ['WebhooksDeliverSourceB8D3AA4B', 'WebhooksDrainSource66435982'],
-  'AWS::Lambda::Function': ['WebhooksDeliverFunction8C8A1FE1', 'WebhooksDrainFunctionC37827DD', 'WebhooksSweepFunction1604C7CD'],
+  'AWS::Lambda::Function': ['WebhooksDeliverFunction8C8A1FE1', 'WebhooksDrainFunctionC37827DD', 'WebhooksReplayFunctionF327513D', 'WebhooksSweepFunction1604C7CD'],
 };
 
 describe('queues and tables', () => {
@@ -149,15 +149,15 @@ describe('functions', () => {
     return (found as [string, { Properties: Record<string, unknown> }][]).map(([, resource]) => resource.Properties);
   };
 
-  it('are three on nodejs24.x, arm64, without reserved concurrency or helpers', () => {
-    template.resourceCountIs('AWS::Lambda::Function', 3);
+  it('are four on nodejs24.x, arm64, without reserved concurrency or helpers', () => {
+    template.resourceCountIs('AWS::Lambda::Function', 4);
     template.allResourcesProperties('AWS::Lambda::Function', {
       Runtime: 'nodejs24.x',
       Architectures: ['arm64'],
       ReservedConcurrentExecutions: Match.absent(),
       TracingConfig: Match.absent(),
     });
-    template.resourceCountIs('AWS::Logs::LogGroup', 3);
+    template.resourceCountIs('AWS::Logs::LogGroup', 4);
     template.allResourcesProperties('AWS::Logs::LogGroup', { RetentionInDays: 30 });
   });
 
@@ -186,6 +186,27 @@ describe('functions', () => {
     expect(properties('Sweep')).toEqual([expect.objectContaining({ Timeout: 50, MemorySize: 256, Environment: { Variables } })]);
     expect(properties('Sweep')[0]).not.toHaveProperty('RecursiveLoop');
     template.hasResourceProperties('AWS::Lambda::EventInvokeConfig', { FunctionName: { Ref: 'WebhooksSweepFunction1604C7CD' }, MaximumRetryAttempts: 0 });
+  });
+
+  it('replay knows what it moves, is not repeated by Lambda, and nothing invokes it by itself', () => {
+    const Variables = {
+      NODE_OPTIONS: '--enable-source-maps',
+      SLUICE_ENDPOINTS_TABLE: { Ref: 'WebhooksTablesEndpoints473EB730' },
+      SLUICE_DELIVERIES_TABLE: { Ref: 'WebhooksTablesDeliveriesEE2FFF54' },
+      SLUICE_PAYLOADS_TABLE: { Ref: 'WebhooksTablesPayloads2917AB3A' },
+      SLUICE_DELIVERY_QUEUE_URL: { Ref: 'WebhooksQueuesDelivery1E532403' },
+      SLUICE_DRAIN_QUEUE_URL: { Ref: 'WebhooksQueuesDrainA50565D7' },
+    };
+    expect(properties('Replay')).toEqual([expect.objectContaining({ Timeout: 120, MemorySize: 512, Environment: { Variables } })]);
+    template.hasResourceProperties('AWS::Lambda::EventInvokeConfig', { FunctionName: { Ref: 'WebhooksReplayFunctionF327513D' }, MaximumRetryAttempts: 0 });
+    template.resourceCountIs('AWS::Lambda::Permission', 0);
+  });
+
+  it('replay has time for the longest call that may be asked for, and for what it has begun then', () => {
+    const slowestCallMs = awsCalls.maxAttempts * awsCalls.requestMs;
+    // Bodies, their writes, the move and its pauses, the wake-up.
+    expect(replay.maxForMs + 6 * slowestCallMs).toBeLessThan(replay.timeoutS * 1_000);
+    expect(replay.cliForMs).toBeGreaterThanOrEqual(replay.minForMs);
   });
 
   it('sweep runs each minute, and is not tried again', () => {
@@ -249,13 +270,13 @@ describe('IAM', () => {
   const granted = (part: string) => statements(part).map(({ Action, Resource }) => `${written(Resource)}: ${[Action].flat().sort().join(' ')}`).sort();
 
   it('has a role for each function and for each kind of schedule, with inline policies only', () => {
-    expect(roles().map(([id]) => short(id)).sort()).toEqual(['DeliverRole', 'DrainRole', 'SweepRole', 'SweepScheduleRole', 'WakeUpsRole']);
+    expect(roles().map(([id]) => short(id)).sort()).toEqual(['DeliverRole', 'DrainRole', 'ReplayRole', 'SweepRole', 'SweepScheduleRole', 'WakeUpsRole']);
     for (const [, { Properties }] of roles()) expect(Properties['ManagedPolicyArns']).toBeUndefined();
     for (const type of ['AWS::IAM::Policy', 'AWS::IAM::ManagedPolicy']) template.resourceCountIs(type, 0);
   });
 
   it('names every action, and one resource by its exact ARN a statement', () => {
-    expect(statements()).toHaveLength(28);
+    expect(statements()).toHaveLength(35);
     for (const { Effect, Action, Resource } of statements()) {
       expect(Effect).toBe('Allow');
       expect([Action].flat().join()).not.toMatch(/[*?]/);
@@ -286,6 +307,15 @@ describe('IAM', () => {
       'QueuesDrain: sqs:DeleteMessage sqs:GetQueueAttributes sqs:ReceiveMessage',
       'TablesDeliveries/index/attention: dynamodb:Query',
       'TablesPayloads: dynamodb:BatchGetItem dynamodb:DeleteItem',
+    ]],
+    ['Replay', [
+      'QueuesDelivery: sqs:SendMessage',
+      'QueuesDrain: sqs:SendMessage',
+      'ReplayLogs: logs:CreateLogStream logs:PutLogEvents',
+      'TablesDeliveries/index/attention: dynamodb:Query dynamodb:Scan',
+      'TablesDeliveries: dynamodb:BatchGetItem dynamodb:UpdateItem',
+      'TablesEndpoints: dynamodb:GetItem dynamodb:UpdateItem',
+      'TablesPayloads: dynamodb:BatchGetItem dynamodb:DeleteItem dynamodb:PutItem',
     ]],
     ['SweepRole', [
       'QueuesDeadLetter: sqs:ChangeMessageVisibility sqs:DeleteMessage sqs:GetQueueAttributes sqs:ListMessageMoveTasks sqs:ReceiveMessage',
@@ -330,6 +360,7 @@ describe('stack and construct', () => {
       'EndpointsTableName',
       'FaultQueueUrl',
       'PayloadsTableName',
+      'ReplayFunctionName',
       'SweepFunctionName',
     ]);
     template.hasOutput('DeliverEventSourceId', { Value: { Ref: 'WebhooksDeliverSourceB8D3AA4B' } });
@@ -364,7 +395,7 @@ describe('stack and construct', () => {
     new WebhookDelivery(stack, 'Invoices', { stage: resolveStage('aws', { deliver: { maxConcurrency: 2 } }) });
     const shop = Template.fromStack(stack);
     shop.resourceCountIs('AWS::SQS::Queue', 8);
-    shop.resourceCountIs('AWS::Lambda::Function', 6);
+    shop.resourceCountIs('AWS::Lambda::Function', 8);
     shop.resourceCountIs('AWS::Scheduler::ScheduleGroup', 2);
   });
 

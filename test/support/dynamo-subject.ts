@@ -9,21 +9,24 @@ import { notingAttempts } from '../../lambdas/shared/adapters/attempts.ts';
 import { toLane } from '../../lambdas/shared/adapters/dynamodb-lane-item.ts';
 import { createDynamoDbLanes } from '../../lambdas/shared/adapters/dynamodb-lanes.ts';
 import { createDynamoDbRecords } from '../../lambdas/shared/adapters/dynamodb-records.ts';
+import { createDeadIndex } from '../../lambdas/shared/adapters/dynamodb-dead-index.ts';
+import { createDynamoDbReplays } from '../../lambdas/shared/adapters/dynamodb-replays.ts';
 import { createDynamoDbRegistry, type Registry } from '../../lambdas/shared/adapters/dynamodb-registry.ts';
 import { attentionIndex, holdingIndex, laneAttributes } from '../../lambdas/shared/limits/names.ts';
+import type { ReplayWorld } from './replays-contract.ts';
 import type { World } from './world.ts';
 
 type Client = DynamoDBClient;
 export const tables = { endpoints: 'endpoints', deliveries: 'deliveries', payloads: 'payloads' };
 
 export interface DynamoSubject {
-  readonly world: World & { registry: Registry };
+  readonly world: World & ReplayWorld & { registry: Registry };
   readonly client: Client;
   /** Where DynamoDB and SQS answer. */
   readonly endpoint: string;
   /** Another client on the same tables, as the functions' clients are but for `more`. */
   connect(more?: Pick<ConstructorParameters<typeof DynamoDBClient>[0] & object, 'requestHandler' | 'maxAttempts' | 'retryStrategy'>): Client;
-  worldOn(client: Client): World & { registry: Registry };
+  worldOn(client: Client): World & ReplayWorld & { registry: Registry };
   /** Asks DynamoDB itself, beside the wire: for tests that look at the items after every step. */
   readonly call: DynamoDb['call'];
   /** The raw item of a record. */
@@ -51,6 +54,8 @@ export async function startDynamoSubject(): Promise<DynamoSubject> {
     return {
       lanes: createDynamoDbLanes(on, tables),
       records: createDynamoDbRecords(on, tables),
+      replays: createDynamoDbReplays(on, tables),
+      dead: createDeadIndex(on, tables.deliveries),
       registry,
       put: async (endpoint: Parameters<Registry['put']>[0]) => {
         if ((await registry.put(endpoint)) !== 'written') throw new Error('put was not written');

@@ -67,7 +67,7 @@ export interface Embedded {
   stop(): Promise<number | null>;
 }
 
-export const functionNames = ['deliver', 'drain', 'sweep'] as const;
+export const functionNames = ['deliver', 'drain', 'sweep', 'replay'] as const;
 export type FunctionName = (typeof functionNames)[number];
 
 export interface DrainOptions {
@@ -79,6 +79,7 @@ const functionOutputs: Readonly<Record<FunctionName, string>> = {
   deliver: outputs.deliverFunction,
   drain: outputs.drainFunction,
   sweep: outputs.sweepFunction,
+  replay: outputs.replayFunction,
 };
 
 export interface StopState {

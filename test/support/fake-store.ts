@@ -4,12 +4,14 @@
  */
 import { isDeepStrictEqual } from 'node:util';
 import type { Breaker } from '../../lambdas/shared/core/breaker.ts';
+import { noEndpoint } from '../../lambdas/shared/core/keys.ts';
 import { claimEndsEpochMs, removedCfg, type Claim, type Flag, type Holding, type Lane, type Lease } from '../../lambdas/shared/core/lane.ts';
 import type { Pace } from '../../lambdas/shared/core/pace.ts';
 import { pausedFor } from '../../lambdas/shared/core/rate.ts';
 import { stateName, type DeliveryRecord, type WaitingRecord } from '../../lambdas/shared/core/record.ts';
 import type {
-  Admission, DisableEndpoint, Endpoint, Endpoints, GiveBack, HeldIndex, HeldKey, LaneGuard, Lanes, LaneState, PayloadName, Payloads, Records, StoredEndpoint, WriteAnswer,
+  Admission, DeadIndex, DeadKey, DisableEndpoint, Endpoint, Endpoints, GiveBack, HeldIndex, HeldKey, LaneGuard, Lanes, LaneState, PayloadName, Payloads, Records, Replays, StoredEndpoint,
+  WriteAnswer,
 } from '../../lambdas/shared/ports/index.ts';
 
 interface MutableLane {
@@ -291,6 +293,35 @@ export class FakeStore {
     },
   };
 
+  readonly dead: DeadIndex = {
+    page: ({ endpointId, fromEpochMs, toEpochMs }, limit, after) => {
+      const all = [...this.#records.values()]
+        .filter((r) => r.state === 'dead' && r.phase === 'buried' && (endpointId ?? r.endpointId) === r.endpointId && r.lastEpochMs >= fromEpochMs && r.lastEpochMs < toEpochMs)
+        .map((r): DeadKey => ({ recordKey: r.recordKey, partition: `dead#${r.endpointId === '' ? noEndpoint : r.endpointId}`, lastEpochMs: r.lastEpochMs }))
+        .toSorted(compareDead)
+        .filter((key) => after === undefined || compareDead(key, after) > 0);
+      const keys = all.slice(0, limit);
+      return Promise.resolve({ keys, next: keys.length < all.length ? keys.at(-1) : undefined });
+    },
+  };
+
+  readonly replays: Replays = {
+    move: (endpointId, moves, nowEpochMs) => {
+      const lane = this.#lanes.get(endpointId);
+      const isOpen = lane !== undefined && lane.cfg !== removedCfg && !moves.some(({ claimKey }) => lane.claims.has(claimKey));
+      const changed = new Map(moves.flatMap(({ from, to }) => {
+        const found = this.#records.get(to.recordKey);
+        if (found?.state === 'dead' && found.phase === from.phase && found.generation === from.generation) return [];
+        return [[to.recordKey, found?.lastLease?.leaseId === to.lastLease?.leaseId ? 'own' : 'other'] as const];
+      }));
+      if (!isOpen || changed.size > 0) return Promise.resolve({ kind: 'refused', changed, lane: isOpen ? undefined : { found: snapshot(lane) } });
+      for (const { from, to } of moves) this.seed(raised(this.#records.get(to.recordKey), from, to));
+      lane.holdSeq++;
+      lane.holding = { heldAtEpochMs: nowEpochMs, wakeAtEpochMs: nowEpochMs, count: (lane.holding?.count ?? 0) + moves.length, isReady: true };
+      return Promise.resolve({ kind: 'moved' });
+    },
+  };
+
   /** What is held for an endpoint, the longest due first. */
   held(endpointId = 'acme'): WaitingRecord[] {
     return [...this.#records.values()]
@@ -321,6 +352,11 @@ const payloadKey = ({ recordKey, payloadHash, generation }: PayloadName) => `${r
 
 function compareKeys(a: HeldKey, b: HeldKey): number {
   return a.dueEpochMs - b.dueEpochMs || (a.recordKey < b.recordKey ? -1 : Number(a.recordKey > b.recordKey));
+}
+
+function compareDead(a: DeadKey, b: DeadKey): number {
+  if (a.partition !== b.partition) return a.partition < b.partition ? -1 : 1;
+  return a.lastEpochMs - b.lastEpochMs || (a.recordKey < b.recordKey ? -1 : Number(a.recordKey > b.recordKey));
 }
 
 function stateOf(lane: MutableLane): LaneState {

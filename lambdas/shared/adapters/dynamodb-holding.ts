@@ -12,13 +12,9 @@ type Holding = Pick<Lanes, 'pauseUntil' | 'flag' | 'hold' | 'moveWakeUp' | 'begi
 export function createHolding(move: MoveLane): Holding {
   const hold: Holding['hold'] = async (endpointId, { count, nowEpochMs, wakeAtEpochMs, isReady }) => {
     const x = new Expressions();
-    const [seq, held, wakeAt, cfg] = [x.name('holdSeq'), x.name('held'), x.name('wakeAt'), x.name('cfg')];
-    const added = (name: string, more: number) => `${name} = if_not_exists(${name}, ${x.value(0)}) + ${x.value(more)}`;
+    const [wakeAt, cfg] = [x.name('wakeAt'), x.name('cfg')];
     const sets = [
-      `${x.name('holding')} = ${x.value(holdingValue)}`,
-      added(seq, 1),
-      added(held, count),
-      `${x.name('heldAt')} = ${x.value(nowEpochMs)}`,
+      ...holdMore(x, count, nowEpochMs),
       `${wakeAt} = if_not_exists(${wakeAt}, ${x.value(wakeAtEpochMs)})`,
       // What is due later says nothing of the others that are held: as they were noted they stay.
       ...(isReady ? [`${x.name('ready')} = ${x.value(true)}`] : []),
@@ -98,8 +94,19 @@ export function createHolding(move: MoveLane): Holding {
   return { pauseUntil, flag, hold, moveWakeUp, beginDrain, endDrain, movePace };
 }
 
+/** What a lane says once `count` more deliveries are held, but for the wake-up. */
+export function holdMore(x: Expressions, count: number, nowEpochMs: number): string[] {
+  const added = (name: string, more: number) => `${name} = if_not_exists(${name}, ${x.value(0)}) + ${x.value(more)}`;
+  return [
+    `${x.name('holding')} = ${x.value(holdingValue)}`,
+    added(x.name('holdSeq'), 1),
+    added(x.name('held'), count),
+    `${x.name('heldAt')} = ${x.value(nowEpochMs)}`,
+  ];
+}
+
 /** A lane of an endpoint that there is: a note must not make a stub of one. */
-function isThere(x: Expressions, cfg: string): string[] {
+export function isThere(x: Expressions, cfg: string): string[] {
   return [`attribute_exists(${cfg})`, `${cfg} <> ${x.value(removedCfg)}`];
 }
 

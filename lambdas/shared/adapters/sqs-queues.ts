@@ -59,3 +59,15 @@ const text = (value: string): MessageAttributeValue => ({ DataType: 'String', St
 function attributeBytes(name: string, value: MessageAttributeValue): number {
   return Buffer.byteLength(name) + Buffer.byteLength(value.DataType ?? '') + Buffer.byteLength(value.StringValue ?? '');
 }
+
+/** Sends a dead letter's message again, as a redrive would. Rejects if it is not known to be sent. */
+export async function sendAgain(sqs: SQSClient, deliveryQueueUrl: string, copy: { body: string; groupId: string | undefined; generation: number }): Promise<void> {
+  await sqs.send(
+    new SendMessageCommand({
+      QueueUrl: deliveryQueueUrl,
+      MessageBody: copy.body,
+      MessageAttributes: { [names.generation]: { DataType: 'Number', StringValue: String(copy.generation) } },
+      ...(copy.groupId === undefined ? {} : { MessageGroupId: copy.groupId }),
+    }),
+  );
+}

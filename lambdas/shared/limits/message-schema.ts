@@ -10,7 +10,7 @@ export const idPattern = /^[A-Za-z0-9_-]{1,128}$/;
 export const idSchema = z.string().regex(idPattern, `must match [A-Za-z0-9_-]{1,${message.maxIdLength}}`);
 
 /** Full-stop-delimited names such as `invoice.paid`. */
-const eventTypeSchema = z
+export const eventTypeSchema = z
   .string()
   .regex(/^[A-Za-z0-9_.:/-]+$/, 'may hold letters, digits and _ . : / - only')
   .max(message.maxEventTypeLength);

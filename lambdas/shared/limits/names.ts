@@ -67,6 +67,7 @@ export const outputs = {
   deliverFunction: 'DeliverFunctionName',
   drainFunction: 'DrainFunctionName',
   sweepFunction: 'SweepFunctionName',
+  replayFunction: 'ReplayFunctionName',
   /** Event source mappings, for who wants to switch receiving itself off. */
   deliverSource: 'DeliverEventSourceId',
   drainSource: 'DrainEventSourceId',

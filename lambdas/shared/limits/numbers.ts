@@ -352,6 +352,36 @@ export const dlqWalk = {
   emptyReceives: 3,
 } as const;
 
+/** The replay function, and the command line over it. */
+export const replay = {
+  /** `maxForMs`, and a batch whose every call takes its whole time. */
+  timeoutS: 120,
+  /** A batch of the largest bodies, as text, as bytes and deflated. */
+  memoryMb: 512,
+  /** How long one call works; the shortest has room for one batch at its pace. */
+  forMs: 20_000,
+  minForMs: 1_000,
+  maxForMs: 60_000,
+  /** Of the command line: short, so that its progress moves and an interrupt is soon heard. */
+  cliForMs: 2_000,
+  /** Deliveries a second: above it their records cost more write units than a table that has slept can take at once. */
+  perSecond: 100,
+  maxPerSecond: 1_000,
+  /** Deliveries of one transaction, beside the lane: it may have 100 members and 4 MB, and all are tried again where one is refused. */
+  batch: 25,
+  /** Keys of one page of the index, and records of one read: what BatchGetItem takes. */
+  page: 100,
+  maxEventIds: 100,
+  /** Explained in one answer. */
+  maxProblems: 20,
+  maxCursorLength: 1_024,
+  /** Generations after which only an event's name replays it: what has died so often is not mended by another replay. */
+  maxGeneration: 10,
+  /** A transaction that was refused or not applied is tried so often, after `pauseMs` and up to twice as long each time: the lane is written by every worker that sends. */
+  tries: 8,
+  pauseMs: 25,
+} as const;
+
 /** Records of deliveries. */
 export const records = {
   version: 1,

@@ -6,6 +6,7 @@ export type * from './dead-letters.ts';
 export type * from './holding.ts';
 export type * from './lanes.ts';
 export type * from './records.ts';
+export type * from './replays.ts';
 
 /** The world's time and chance, as arguments. */
 export interface Clock {
