@@ -59,7 +59,7 @@ async function leave(deps: DeliverDeps, waves: Waves, invocation: Invocation, ex
     old.length === 0 ? new Map<string, Exit>() : buryUnclaimed(deps, old, endpoint, invocation),
   ]);
   for (const [id, exit] of expired) exits.set(id, exit);
-  const held = young.filter((copy) => mustHold(copy.received, waves, isCrowded));
+  const held = young.filter((copy) => mustHold(copy.received, waves, isCrowded, nowEpochMs));
   const back = young.filter((copy) => !held.includes(copy));
   for (const [id, exit] of await holdCopies(deps, held, { ...waves, config }, invocation)) exits.set(id, exit);
   await Promise.all(back.map(async (copy) => exits.set(copy.received.messageId, await putBackUntried(deps, copy.received, waves, invocation))));

@@ -16,11 +16,13 @@ import type { Stop, Waves } from './waves.ts';
 type Why = Pick<Waves, 'stop' | 'holding' | 'endpoint' | 'seen'> & { readonly config: EndpointConfig };
 
 /**
- * True where a delivery that was not tried goes to the hold: its endpoint is served by the drain alone, others of it are held
- * already and may be sent now, it has come back twice, or too much waits in the queue. One whose lane is not known comes back.
+ * True where a delivery that was not tried goes to the hold: its endpoint is served by the drain alone, or takes nothing for more
+ * than a minute; others of it are held already and may be sent now; it has come back twice; or too much waits in the queue. One
+ * whose lane is not known comes back.
  */
-export function mustHold({ receiveCount }: ReceivedMessage, { stop, holding }: Pick<Waves, 'stop' | 'holding'>, isCrowded: boolean): boolean {
+export function mustHold({ receiveCount }: ReceivedMessage, { stop, holding }: Pick<Waves, 'stop' | 'holding'>, isCrowded: boolean, nowEpochMs: number): boolean {
   if (stop.kind === 'unknown') return isCrowded || receiveCount >= putBackLimits.lateReceive;
+  if (stop.kind === 'rate' && isLong(stop.untilEpochMs, nowEpochMs)) return true;
   if (stop.kind === 'full' || stop.kind === 'done' || stop.kind === 'rate') {
     return holding?.isReady === true || isCrowded || receiveCount > putBackLimits.fullCeilingsS.length;
   }
@@ -132,13 +134,18 @@ async function holdRenewed(deps: DeliverDeps, copy: Copy, record: DeliveryRecord
  */
 export async function waitUntilDue(deps: DeliverDeps, copy: Copy, record: WaitingRecord, invocation: Invocation): Promise<Exit> {
   const { dueEpochMs } = record;
-  const isLong = dueEpochMs - deps.clock.nowEpochMs() > limits.directMs;
-  if (record.home === 'queue' && deps.serves === 'queue' && (isLong || (await deps.inFlight.isCrowded()))) {
+  const waitsLong = isLong(dueEpochMs, deps.clock.nowEpochMs());
+  if (record.home === 'queue' && deps.serves === 'queue' && (waitsLong || (await deps.inFlight.isCrowded()))) {
     const stored = await hold(deps, copy, record, deps.clock.nowEpochMs());
     if (stored.exit !== 'held') return stored.exit;
     if (await noteHold(deps, { endpointId: record.endpointId, count: 1, wakeAtEpochMs: dueEpochMs, isReady: false })) return { kind: 'ack' };
   }
   return putBackUntil(deps, copy.received, dueEpochMs, invocation);
+}
+
+/** Beyond what a message is hidden for. */
+function isLong(untilEpochMs: number, nowEpochMs: number): boolean {
+  return untilEpochMs - nowEpochMs > limits.directMs;
 }
 
 /** A copy of what is held already: whoever held it may have died before it was noted. False where that is not known now. */

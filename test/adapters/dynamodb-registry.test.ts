@@ -1,6 +1,7 @@
-import { UpdateItemCommand, type DynamoDBClient, type GetItemCommand } from '@aws-sdk/client-dynamodb';
+import { GetItemCommand, UpdateItemCommand, type DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { marshall } from '@aws-sdk/util-dynamodb';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { createDisableEndpoint } from '../../lambdas/shared/adapters/dynamodb-disable.ts';
 import { createDynamoDbEndpoints, toEndpoint } from '../../lambdas/shared/adapters/dynamodb-endpoints.ts';
 import { removedCfg } from '../../lambdas/shared/core/lane.ts';
 import type { Endpoint } from '../../lambdas/shared/ports/index.ts';
@@ -224,5 +225,40 @@ describe('the read for sending', () => {
     };
     expect(await createDynamoDbEndpoints(watched as DynamoDBClient, tables.endpoints).read(lane.endpointId)).toEqual(endpoint(3, 'V1'));
     expect(asked).toMatchObject([{ TableName: tables.endpoints, ConsistentRead: true }]);
+  });
+});
+
+describe('disableEndpoint', () => {
+  const reason = { why: 'gone', atEpochMs: 1_767_607_200_000 } as const;
+  const disable = (of: Endpoint) => createDisableEndpoint(subject.client, tables.endpoints)(of, reason);
+
+  it('writes the status and its reason by a version of its own, into configuration and lane, and nothing else', async () => {
+    await subject.world.put(endpoint(3, 'V1'));
+    await lanes().admit(lane.ask(['a']));
+    const before = await lane.lane();
+    expect(await disable(endpoint(3, 'V1'))).toBe('disabled');
+    const found = await subject.world.registry.get(lane.endpointId);
+    expect(found?.endpoint).toEqual({ ...endpoint(3, 'V1'), version: found?.lane.cfg, config: { ...endpoint(3, 'V1').config, status: 'disabled', disabledFor: reason } });
+    expect(found?.lane).toEqual({ ...before, cfg: found?.endpoint.version });
+    expect(found?.lane.cfg).toMatch(/^[0-9A-HJKMNP-TV-Z]{26}$/);
+  });
+
+  it('leaves alone what was put meanwhile, or removed', async () => {
+    await subject.world.put(endpoint(3, 'V1'));
+    await subject.world.put(endpoint(3, 'V2'));
+    const before = await subject.world.registry.get(lane.endpointId);
+    expect(await disable(endpoint(3, 'V1'))).toBe('changed');
+    expect(await subject.world.registry.get(lane.endpointId)).toEqual(before);
+    await subject.world.registry.remove(lane.endpointId);
+    expect(await disable(endpoint(3, 'V2'))).toBe('changed');
+    expect(await subject.world.registry.get(lane.endpointId)).toBeUndefined();
+  });
+
+  it('keeps what another version of the program has written beside it', async () => {
+    await subject.world.put(endpoint(3, 'V1'));
+    await edit({ later: 'something' });
+    expect(await disable(endpoint(3, 'V1'))).toBe('disabled');
+    const { Item } = await subject.client.send(new GetItemCommand({ TableName: tables.endpoints, Key: marshall({ pk: lane.endpointId, sk: 'config' }) }));
+    expect(Item?.['later']).toEqual({ S: 'something' });
   });
 });

@@ -5,6 +5,7 @@ import { ulid } from '../core/version.ts';
 import type { DisableEndpoint } from '../ports/index.ts';
 import { writeFailure } from './dynamodb-errors.ts';
 import { sk } from './dynamodb-lane-item.ts';
+import { laneUpdate } from './dynamodb-lane-write.ts';
 import { Expressions } from './expressions.ts';
 import { pauseBriefly, whileNotApplied, type Pause } from './repeat.ts';
 
@@ -17,6 +18,7 @@ export function createDisableEndpoint(db: DynamoDBClient, table: string, pause: 
     const next = ulid(reason.atEpochMs, randomBytes(10));
     const [config, lane] = [new Expressions(), new Expressions()];
     const document = config.name('config');
+    const cfg = lane.name('cfg');
     const of = (name: string) => `${document}.${config.name(name)}`;
     const members = [
       {
@@ -27,24 +29,17 @@ export function createDisableEndpoint(db: DynamoDBClient, table: string, pause: 
           ...config.attributes(),
         },
       },
-      {
-        Update: {
-          TableName: table, Key: marshall({ pk: endpointId, sk: sk.lane }),
-          UpdateExpression: `SET ${lane.name('cfg')} = ${lane.value(next)}`,
-          ConditionExpression: `${lane.name('cfg')} = ${lane.value(version)}`,
-          ...lane.attributes(),
-        },
-      },
+      { Update: laneUpdate(table, endpointId, lane, { sets: [`${cfg} = ${lane.value(next)}`], removes: [], clauses: [`${cfg} = ${lane.value(version)}`] }) },
     ];
-    const answer = await whileNotApplied(async () => {
+    const answer = await whileNotApplied<'disabled' | 'changed' | 'notApplied' | 'unsure'>(async () => {
       try {
         await db.send(new TransactWriteItemsCommand({ TransactItems: members }));
         return 'disabled';
       } catch (error) {
         const { kind } = writeFailure(error);
-        return kind === 'refused' ? 'changed' : 'busy';
+        return kind === 'refused' ? 'changed' : kind;
       }
-    }, 'busy', pause);
-    return answer;
+    }, 'notApplied', pause);
+    return answer === 'disabled' || answer === 'changed' ? answer : 'busy';
   };
 }
