@@ -61,7 +61,7 @@ async function resume(target: Target, out: Output, id: string): Promise<void> {
   const { version, lane } = await putStatus(target, out, id, 'enabled');
   const kept = lane.holding?.count ?? 0;
   if (lane.holding !== undefined) await wakeNow(target, id, lane);
-  out.result({ endpointId: id, version, status: 'enabled', held: kept }, `Resumed endpoint ${id}${lane.holding === undefined ? '; nothing was kept for it.' : `; about ${kept} deliveries that were kept are being sent, the oldest first.`}`);
+  out.result({ endpointId: id, version, status: 'enabled', held: kept }, `Resumed endpoint ${id}${lane.holding === undefined ? '; nothing was kept for it.' : `; about ${kept} deliveries are held for it: those that are due are being sent, the oldest first.`}`);
 }
 
 /** Writes an endpoint's status over exactly what was read. */

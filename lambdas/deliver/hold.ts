@@ -1,10 +1,11 @@
 import { probedFromEpochMs } from '../shared/core/breaker.ts';
-import { claimEndsEpochMs, isExpired } from '../shared/core/lane.ts';
+import { claimEndsEpochMs, isExpired, type Lane } from '../shared/core/lane.ts';
 import { held, renewed } from '../shared/core/decide.ts';
+import { pausedFor } from '../shared/core/rate.ts';
 import { assertTransition, type DeliveryRecord, type WaitingRecord } from '../shared/core/record.ts';
 import type { EndpointConfig } from '../shared/limits/endpoint-schema.ts';
 import { hold as limits, putBack as putBackLimits } from '../shared/limits/numbers.ts';
-import type { ReceivedMessage } from '../shared/ports/index.ts';
+import type { MoveAnswer, ReceivedMessage } from '../shared/ports/index.ts';
 import { buryConflict, buryOverLimit, finishBurial } from './bury.ts';
 import { blankOf, decideCopy } from './decide-copy.ts';
 import { reapExpired } from './reap.ts';
@@ -169,28 +170,48 @@ export async function noteHold(deps: Pick<DeliverDeps, 'lanes' | 'wakeUps' | 'cl
   const answer = await deps.lanes.hold(endpointId, { count, nowEpochMs, wakeAtEpochMs, isReady });
   if (answer.kind !== 'noted') return false;
   deps.telemetry.event('held', { endpointId, copies: count });
-  const { holding, drain } = answer.before;
-  // A run that is alive looks again before it ends.
-  const isRunning = drain !== undefined && drain.expiresEpochMs > nowEpochMs;
-  if (isRunning || (holding !== undefined && holding.wakeAtEpochMs <= wakeAtEpochMs)) return true;
-  try {
-    if (holding !== undefined && (await deps.lanes.moveWakeUp(endpointId, holding.wakeAtEpochMs, wakeAtEpochMs)).kind !== 'moved') return true;
-    await deps.wakeUps.order(endpointId, wakeAtEpochMs, nowEpochMs);
-  } catch (error) {
-    // Held it is, and the lane says since when somebody should have come: the sweep finds it.
-    deps.telemetry.fault('wake-up-failed', error, { endpointId });
-  }
-  return true;
+  return wakeBy(deps, endpointId, answer.before, { wakeAtEpochMs, nowEpochMs });
 }
 
-/** When the drain can do something about it. */
-function wakeAtOf({ clock }: DeliverDeps, { stop, config }: { stop: Stop; config: EndpointConfig }): number {
+/** Has the drain come no later than that. Others hold at the same time, and may have moved the wake-up to a time that is still too late. */
+async function wakeBy(deps: Pick<DeliverDeps, 'lanes' | 'wakeUps' | 'telemetry'>, endpointId: string, before: Lane, { wakeAtEpochMs, nowEpochMs }: { wakeAtEpochMs: number; nowEpochMs: number }): Promise<boolean> {
+  let { holding, drain } = before;
+  for (let tries = 0; tries < limits.wakeTries; tries++) {
+    // A run that is alive looks again before it ends.
+    const isRunning = drain !== undefined && drain.expiresEpochMs > nowEpochMs;
+    if (isRunning || (holding !== undefined && holding.wakeAtEpochMs <= wakeAtEpochMs)) return true;
+    try {
+      const answer: MoveAnswer = holding === undefined ? { kind: 'moved' } : await deps.lanes.moveWakeUp(endpointId, holding.wakeAtEpochMs, wakeAtEpochMs);
+      if (answer.kind === 'moved') {
+        await deps.wakeUps.order(endpointId, wakeAtEpochMs, nowEpochMs);
+        return true;
+      }
+      if (answer.kind === 'unsure') continue;
+      // A run has found it, and that nothing is held any more.
+      if (answer.lane?.holding === undefined) return true;
+      ({ holding, drain } = answer.lane);
+    } catch (error) {
+      // Held it is, and the lane says since when somebody should have come: the sweep finds it.
+      deps.telemetry.fault('wake-up-failed', error, { endpointId });
+      return true;
+    }
+  }
+  return false;
+}
+
+/** When the drain can do something about it: not while the endpoint wants to be left alone, whatever else stands in the way. */
+function wakeAtOf({ clock }: DeliverDeps, { stop, config, seen }: Pick<Why, 'stop' | 'config' | 'seen'>): number {
   const nowEpochMs = clock.nowEpochMs();
+  const pausedEpochMs = Math.min(pausedFor(seen?.pausedUntilEpochMs, nowEpochMs), nowEpochMs + limits.pausedLookMs);
+  return Math.max(freeAtOf(stop, config, nowEpochMs), pausedEpochMs);
+}
+
+function freeAtOf(stop: Stop, config: EndpointConfig, nowEpochMs: number): number {
   switch (stop.kind) {
     case 'open':
       return probedFromEpochMs(stop.open, config.breaker, nowEpochMs);
     case 'rate':
-      return stop.untilEpochMs;
+      return Math.min(stop.untilEpochMs, nowEpochMs + limits.pausedLookMs);
     case 'paused':
       return nowEpochMs + limits.pausedLookMs;
     case 'slow':

@@ -13,7 +13,9 @@ export async function reportThrottle(deps: DeliverDeps, { config }: Endpoint, he
   const waitsMs = heard.flatMap(({ outcome }) => {
     if (outcome.kind !== 'answered') return [];
     const hintMs = hintedMs(outcome.hints, config.retry.capS * 1_000, nowEpochMs);
-    return hintMs !== undefined ? [hintMs] : outcome.status === 429 ? [limits.pauseMs] : [];
+    // Less than that, or a time that is past by our clock, is no time at all: it must not take away the pause that a bare 429 brings.
+    if (hintMs !== undefined && hintMs >= limits.leastHintMs) return [hintMs];
+    return outcome.status === 429 ? [limits.pauseMs] : [];
   });
   if (waitsMs.length === 0) return undefined;
   const untilEpochMs = nowEpochMs + Math.ceil(Math.max(...waitsMs));

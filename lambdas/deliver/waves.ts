@@ -145,6 +145,9 @@ export async function sendWaves(deps: DeliverDeps, endpointId: string, copies: r
     } else if (!pacing.goesOn(lastMs)) {
       stop = { kind: 'full' };
       break;
+    } else if (wave?.gone !== undefined) {
+      // Disabled before the next wave is admitted.
+      await close();
     }
     // Not before the first wave, where it has just been read; since then it may have been paused.
     endpoint = await deps.endpoints.get(endpointId);

@@ -58,9 +58,21 @@ async function serve(deps: DrainDeps, endpointId: string, lane: Lane, invocation
   const next = await nextOf(deps, endpointId, waves, turn, taken);
   // What is left half done is this run's own: nobody else would come for it.
   const isUnfinished = !isBuried || !aged.isFinished || turn.hasOpenBurial() || [...waves.exits.values()].some(({ kind }) => kind === 'retain');
-  if (next.kind !== 'empty' || !(isUnfinished || waves.leavesClaims)) return { taken, next };
-  const untilEpochMs = waves.leavesClaims ? invocation.leaseExpiresEpochMs : deps.clock.nowEpochMs() + limits.busyMs;
-  return { taken, next: { kind: 'blocked', untilEpochMs } };
+  if (!isUnfinished && !waves.leavesClaims) return { taken, next };
+  return { taken, next: noLater(next, waves.leavesClaims ? invocation.leaseExpiresEpochMs : deps.clock.nowEpochMs() + limits.busyMs) };
+}
+
+/** What is held may be due in hours: what is unfinished does not wait for that. */
+function noLater(next: Next, untilEpochMs: number): Next {
+  switch (next.kind) {
+    case 'due':
+      return { kind: 'due', fromEpochMs: Math.min(next.fromEpochMs, untilEpochMs) };
+    case 'blocked':
+      return { kind: 'blocked', untilEpochMs: Math.min(next.untilEpochMs, untilEpochMs) };
+    case 'empty':
+    case 'ordered':
+      return { kind: 'blocked', untilEpochMs };
+  }
 }
 
 /** When to come again, by what stopped the run. */
@@ -76,7 +88,8 @@ async function nextOf(deps: DrainDeps, endpointId: string, { stop, endpoint }: W
     case 'paused':
       return { kind: 'blocked', untilEpochMs: nowEpochMs + holdLimits.pausedLookMs };
     case 'rate':
-      return { kind: 'blocked', untilEpochMs: stop.untilEpochMs };
+      // It may want to be left alone for a day: what is past its age by then is given up as it is at a paused endpoint.
+      return { kind: 'blocked', untilEpochMs: Math.min(stop.untilEpochMs, nowEpochMs + holdLimits.pausedLookMs) };
     case 'unknown':
       return { kind: 'blocked', untilEpochMs: nowEpochMs + limits.busyMs };
     case 'full':
@@ -84,7 +97,9 @@ async function nextOf(deps: DrainDeps, endpointId: string, { stop, endpoint }: W
       return { kind: 'blocked', untilEpochMs: soonEpochMs };
     case 'done': {
       const dueEpochMs = await earliestDue(deps, endpointId, turn);
-      return dueEpochMs === undefined ? { kind: 'empty' } : { kind: 'due', fromEpochMs: Math.max(dueEpochMs, soonEpochMs) };
+      if (dueEpochMs === undefined) return { kind: 'empty' };
+      // Due before the next run: it may be sent then, were there room.
+      return dueEpochMs < soonEpochMs ? { kind: 'blocked', untilEpochMs: soonEpochMs } : { kind: 'due', fromEpochMs: dueEpochMs };
     }
   }
 }

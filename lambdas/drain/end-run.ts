@@ -35,9 +35,9 @@ export async function endRun(deps: DrainDeps, run: Run, taken: number, wanted: N
   let next = wanted;
   for (let tries = 0; tries < limits.endTries; tries++) {
     const nowEpochMs = deps.clock.nowEpochMs();
-    const inIndexEpochMs = heldAtEpochMs + holdLimits.indexLagMs;
-    const wakeAtEpochMs = wakeAtOf(next, inIndexEpochMs, nowEpochMs);
-    const isReady = mayBeDue(next, inIndexEpochMs, nowEpochMs);
+    const wakeAtEpochMs = wakeAtOf(next, heldAtEpochMs + holdLimits.indexLagMs, nowEpochMs);
+    // What was held while it looked may be due now.
+    const isReady = seq !== run.seq || mayBeDue(next, nowEpochMs);
     const answer = await deps.lanes.endDrain(endpointId, { leaseId, seq, seenEpochMs, taken, wakeAtEpochMs, isReady });
     if (answer.kind === 'moved') {
       if (wakeAtEpochMs === undefined) deps.telemetry.event('hold-ended', { endpointId });
@@ -64,10 +64,22 @@ function wakeAtOf(next: Next, inIndexEpochMs: number, nowEpochMs: number): numbe
   return next.kind === 'due' ? Math.min(next.fromEpochMs, inIndexEpochMs) : inIndexEpochMs;
 }
 
-/** Whether any of what is held may be due before the next wake-up: of what the index does not show yet that is not known. */
-function mayBeDue(next: Next, inIndexEpochMs: number, nowEpochMs: number): boolean {
-  if (next.kind === 'ordered') return next.isReady;
-  return next.kind === 'blocked' || inIndexEpochMs > nowEpochMs || (next.kind === 'due' && next.fromEpochMs <= nowEpochMs);
+/**
+ * Whether any of what is held may be due before the next wake-up. Of a hold that the index does not show yet that is not known; it is
+ * within the index's time, and until then live traffic has its slots back: or each delivery that comes to a lane of one meanwhile
+ * would be held in its turn, and be the next that is not shown.
+ */
+function mayBeDue(next: Next, nowEpochMs: number): boolean {
+  switch (next.kind) {
+    case 'ordered':
+      return next.isReady;
+    case 'blocked':
+      return true;
+    case 'empty':
+      return false;
+    case 'due':
+      return next.fromEpochMs <= nowEpochMs;
+  }
 }
 
 async function order(deps: DrainDeps, endpointId: string, atEpochMs: number, nowEpochMs: number): Promise<void> {

@@ -6,7 +6,7 @@ import { noteHold } from '../../lambdas/deliver/hold.ts';
 import { drainBatch } from '../../lambdas/drain/drain-batch.ts';
 import type { Fleet } from '../../lambdas/shared/core/fleet.ts';
 import { drain as limits, fleet as fleetLimits, hold as holds, lease } from '../../lambdas/shared/limits/numbers.ts';
-import { bodyOf, closedBreaker, endpointOf, openBreaker, receivedOf, timed } from '../support/builders.ts';
+import { bodyOf, closedBreaker, endpointOf, openBreaker, receivedOf, timed, waitingOf } from '../support/builders.ts';
 import { Harness } from '../support/deliver-harness.ts';
 import { answered, noSocket } from '../support/fakes.ts';
 
@@ -53,6 +53,21 @@ describe('a burial that fails', () => {
     h.clock.advance(limits.burialMs);
     await h.drain();
     expect([h.record({ eventId: 'a' }), h.queues.buried.length, (await h.lane()).holding]).toMatchObject([{ phase: 'buried' }, 1, undefined]);
+  });
+
+  it('does not wait until what else is held is due', async () => {
+    await held('a');
+    const later = waitingOf({ home: 'held', dueEpochMs: h.clock.nowEpochMs() + 7_200_000 }, { eventId: 'later' });
+    h.store.seed(later);
+    await h.store.payloads.put(later, bodyOf({ eventId: 'later' }), h.clock.nowEpochMs());
+    h.clock.advance(inIndexMs);
+    h.http.script = () => answered(400);
+    h.queues.failingBurials = 1;
+    await h.drain();
+    expect([h.record({ eventId: 'a' }), (await h.lane()).holding]).toMatchObject([{ phase: 'burying' }, { wakeAtEpochMs: h.clock.nowEpochMs() + limits.busyMs }]);
+    h.clock.advance(limits.burialMs);
+    await h.drain();
+    expect([h.record({ eventId: 'a' }), (await h.lane()).holding]).toMatchObject([{ phase: 'buried' }, { wakeAtEpochMs: later.dueEpochMs, isReady: false }]);
   });
 
   it('is none where there is no payload: it ends at once', async () => {
@@ -254,5 +269,17 @@ describe('a ping', () => {
     h.http.script = () => answered(503);
     await h.drain();
     expect([h.record({ eventId: 'a' }), h.store.bodies.size]).toMatchObject([{ state: 'waiting', home: 'held', attempt: 1 }, 1]);
+  });
+});
+
+describe('what is due, and could not be read', () => {
+  it('keeps its part of the lane until the next run', async () => {
+    await held('a');
+    h.clock.advance(inIndexMs);
+    const payloads = { ...h.store.payloads, read: () => Promise.resolve({ found: new Map<string, string>(), unread: new Set([h.record({ eventId: 'a' })?.recordKey ?? '']) }) };
+    await h.drain({ payloads });
+    expect((await h.lane()).holding).toMatchObject({ wakeAtEpochMs: h.clock.nowEpochMs() + limits.busyMs, isReady: true });
+    await h.drain();
+    expect(h.http.sent).toEqual(['a']);
   });
 });

@@ -23,8 +23,9 @@ export interface LaneItem {
   readonly pace?: string;
   readonly slow?: true;
   readonly holdSeq?: number;
-  /** These four are there while anything is held; by the first two the sparse index finds it. */
+  /** It refuses: how, and since when. */
   readonly flag?: [FlagReason, number];
+  /** These four are there while anything is held; by the first two the sparse index finds it. */
   readonly holding?: typeof holdingValue;
   readonly wakeAt?: number;
   readonly heldAt?: number;

@@ -130,7 +130,9 @@ export const hold = {
   indexLagMs: 10_000,
   /** A wake-up sooner than this is a message of the drain queue with a delay; Scheduler's precision is a minute. */
   directMs: 60_000,
-  /** The drain looks at a paused endpoint this often: something may be held too long, and a resume may have lost its wake-up. */
+  /** A wake-up that others have moved to a time that is too late is moved again, at most as often as a lane has slots: by then all others have written. */
+  wakeTries: 32,
+  /** The drain looks at a paused endpoint, and at one that asked to be left alone, this often: something may be held too long, and a resume may have lost its wake-up. */
   pausedLookMs: 300_000,
   /** Of one endpoint, at 4 KB each about $250 a month. */
   maxCount: 1_000_000,
@@ -244,6 +246,8 @@ export const breaker = {
 export const throttle = {
   /** Nothing is sent to it for so long, over the whole fleet, where it does not say how long. */
   pauseMs: 5_000,
+  /** The least that it can say in whole seconds. */
+  leastHintMs: 1_000,
   /** A pause that lies further off is not believed: no policy lets an endpoint ask for more than the longest `retry.capS`. */
   maxMs: 86_400_000,
 } as const;

@@ -1,0 +1,110 @@
+/** What waits for more than a minute, who comes for it and when, and what it leaves to the others of its endpoint. */
+import { describe, expect, it } from 'vitest';
+import type { Hints } from '../../lambdas/shared/core/hints.ts';
+import { hold as holds, throttle } from '../../lambdas/shared/limits/numbers.ts';
+import { bodyOf, openBreaker, receivedOf, t0EpochMs } from '../support/builders.ts';
+import { Harness } from '../support/deliver-harness.ts';
+import { answered, type HttpOutcome } from '../support/fakes.ts';
+
+const batchOf = (h: Harness, ...events: string[]) => events.map((eventId) => receivedOf(bodyOf({ eventId }), { messageId: eventId, sentEpochMs: h.clock.nowEpochMs() }));
+const hinting = (status: number, hints: Hints): HttpOutcome => ({ ...answered(status), hints } as HttpOutcome);
+const wakeAfterMs = async (h: Harness) => ((await h.lane()).holding?.wakeAtEpochMs ?? Number.NaN) - t0EpochMs;
+
+describe('the drain', () => {
+  it('comes when the first of a wave is due, however its holds overtake each other', async () => {
+    const h = await Harness.create();
+    const waits: Record<string, string> = { a: '4000', b: '3000', c: '2000', d: '1000', e: '500', f: '100' };
+    h.http.script = ({ headers }) => hinting(503, { retryAfter: waits[headers['webhook-id'] ?? ''] ?? '' });
+    await h.run(batchOf(h, ...Object.keys(waits)));
+    expect([await wakeAfterMs(h), h.wakeUps.orders.at(-1)?.atEpochMs]).toEqual([102_000, t0EpochMs + 102_000]);
+  });
+
+  it('is asked for again where its wake-up cannot be noted: the message comes back when it is due', async () => {
+    const h = await Harness.create();
+    h.http.script = () => hinting(503, { retryAfter: '4000' });
+    await h.run(batchOf(h, 'a'));
+    await h.store.lanes.pauseUntil('acme', 0, t0EpochMs + 9_000_000);
+    h.http.script = () => hinting(503, { retryAfter: '100' });
+    h.clock.advance(4_000_000);
+    const b = batchOf(h, 'b');
+    await h.store.lanes.moveWakeUp('acme', t0EpochMs + 4_002_000, t0EpochMs + 9_000_000);
+    expect(await h.run(b, h.lanesBut({ moveWakeUp: () => Promise.resolve({ kind: 'unsure' }) }))).toEqual(['b']);
+    expect(h.record({ eventId: 'b' })).toMatchObject({ home: 'held' });
+    expect(h.queues.delays).toEqual([{ messageId: 'b', seconds: 102 }]);
+  });
+
+  it.each([
+    ['of which all of the lane is left to it', 1, undefined],
+    ['whose breaker may be tried', 8, openBreaker({ untilEpochMs: t0EpochMs })],
+  ])('is not woken by what comes to an endpoint that asked to be left alone, %s', async (_which, maxInFlight, breaker) => {
+    const h = await Harness.create({ maxInFlight });
+    await h.store.lanes.pauseUntil('acme', t0EpochMs + 3_600_000, t0EpochMs);
+    if (breaker !== undefined) await h.store.lanes.moveBreaker('acme', undefined, breaker);
+    await h.store.lanes.hold('acme', { count: 0, nowEpochMs: t0EpochMs, wakeAtEpochMs: t0EpochMs + holds.pausedLookMs, isReady: true });
+    for (let i = 0; i < 20; i++) {
+      h.clock.advance(5_000);
+      expect(await h.run(batchOf(h, `x${i}`))).toEqual([]);
+    }
+    expect([h.wakeUps.orders, await wakeAfterMs(h), h.http.sent]).toEqual([[], holds.pausedLookMs, []]);
+  });
+
+  it('gives up what is past its age though its endpoint asked to be left alone for longer', async () => {
+    const h = await Harness.create({ maxInFlight: 1, retry: { maxAgeS: 600 } });
+    await h.store.lanes.pauseUntil('acme', t0EpochMs + 86_400_000, t0EpochMs);
+    await h.store.lanes.hold('acme', { count: 0, nowEpochMs: t0EpochMs, wakeAtEpochMs: t0EpochMs, isReady: true });
+    await h.run(batchOf(h, 'a'));
+    while (h.clock.nowEpochMs() < t0EpochMs + 1_000_000) {
+      h.clock.advance(1_000);
+      if ((await wakeAfterMs(h)) <= h.clock.nowEpochMs() - t0EpochMs) await h.drain();
+    }
+    expect([h.record({ eventId: 'a' }), h.http.sent]).toMatchObject([{ state: 'dead', phase: 'buried', reason: 'expired' }, []]);
+  });
+});
+
+describe('a lane of one', () => {
+  it('gets its slot back when the drain has sent what waited, though more came meanwhile', async () => {
+    const h = await Harness.create({ maxInFlight: 1, retry: { baseS: 200, factor: 1, capS: 200, maxAgeS: 3_600 } });
+    h.http.script = () => answered(500);
+    await h.run(batchOf(h, 'first'));
+    h.http.script = async ({ headers }) => {
+      // One comes while the drain sends, and joins what is held.
+      if (headers['webhook-id'] === 'first') expect(await h.run(batchOf(h, 'second'))).toEqual([]);
+      return answered(200);
+    };
+    h.clock.advance(200_000);
+    await h.drain();
+    h.clock.advance(1_000);
+    await h.drain();
+    expect([h.http.sent, (await h.lane()).holding]).toMatchObject([['first', 'first', 'second'], { isReady: false }]);
+    expect(await h.run(batchOf(h, 'third'))).toEqual([]);
+    expect(h.http.sent.at(-1)).toBe('third');
+  });
+});
+
+describe('an endpoint that says when to come again', () => {
+  it.each(['0', 'Mon, 05 Jan 2026 09:00:00 GMT'])('429, in the past (%s): is left alone as if it had said nothing', async (retryAfter) => {
+    const h = await Harness.create();
+    h.http.script = () => hinting(429, { retryAfter });
+    await h.run(batchOf(h, 'a'));
+    expect((await h.lane()).pausedUntilEpochMs).toBe(t0EpochMs + throttle.pauseMs);
+    await h.run(batchOf(h, 'b'));
+    expect(h.http.sent).toEqual(['a']);
+  });
+
+  it('503, in the past: only its delivery waits', async () => {
+    const h = await Harness.create();
+    h.http.script = () => hinting(503, { retryAfter: '0' });
+    await h.run(batchOf(h, 'a'));
+    expect((await h.lane()).pausedUntilEpochMs).toBeUndefined();
+  });
+});
+
+describe('an endpoint that is gone', () => {
+  it('is disabled before the next wave of the same invocation', async () => {
+    const h = await Harness.create({ maxInFlight: 2 });
+    h.http.script = () => answered(410);
+    expect(await h.run(batchOf(h, 'a', 'b', 'c', 'd'))).toEqual([]);
+    expect([h.http.sent, h.record({ eventId: 'c' })]).toMatchObject([['a', 'b'], { state: 'dead', reason: 'disabled' }]);
+    expect([h.telemetry.count('endpoint-disabled'), h.telemetry.count('endpoint-not-disabled')]).toEqual([1, 0]);
+  });
+});
