@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { userInfo } from 'node:os';
 import type { Command } from 'commander';
+import { createDynamoDbLanes } from '../../lambdas/shared/adapters/dynamodb-lanes.ts';
 import { createDynamoDbPayloads } from '../../lambdas/shared/adapters/dynamodb-payloads.ts';
 import { createDynamoDbRecords } from '../../lambdas/shared/adapters/dynamodb-records.ts';
 import type { Registry } from '../../lambdas/shared/adapters/dynamodb-registry.ts';
@@ -10,7 +11,7 @@ import { claimKeyOf, isSyntheticKey } from '../../lambdas/shared/core/keys.ts';
 import { assertTransition, stateName, type DeadRecord, type DroppedRecord } from '../../lambdas/shared/core/record.ts';
 import { ulid } from '../../lambdas/shared/core/version.ts';
 import { awsCalls, hold, records as limits } from '../../lambdas/shared/limits/numbers.ts';
-import type { LaneGuard, Payloads, Records } from '../../lambdas/shared/ports/index.ts';
+import type { LaneGuard, Lanes, Payloads, Records } from '../../lambdas/shared/ports/index.ts';
 import { select, type ListOptions } from './dlq-commands.ts';
 import { addSelection, inWords, selectOf } from './dlq-selection.ts';
 import { registryOf, type Run } from './endpoint-commands.ts';
@@ -76,11 +77,14 @@ class Dropper {
   readonly #said: { readonly why: string; readonly by: string };
   /** Payloads that are not known to be removed. */
   leftPayloads = 0;
+  readonly #lanes: Lanes;
   /** What a write requires of each endpoint's lane. */
-  readonly #lanes = new Map<string, LaneGuard['lane']>();
+  readonly #required = new Map<string, LaneGuard['lane']>();
 
   constructor(target: Target, said: { readonly why: string; readonly by: string }) {
-    this.#records = createDynamoDbRecords(target.db, { endpoints: target.endpointsTable, deliveries: target.deliveriesTable });
+    const tables = { endpoints: target.endpointsTable, deliveries: target.deliveriesTable };
+    this.#records = createDynamoDbRecords(target.db, tables);
+    this.#lanes = createDynamoDbLanes(target.db, tables);
     this.#payloads = createDynamoDbPayloads(target.db, target.payloadsTable);
     this.#registry = registryOf(target);
     this.#said = said;
@@ -96,7 +100,7 @@ class Dropper {
       if (found === 'dropped') await this.#payloads.remove(record).catch(() => void this.leftPayloads++);
       if (found !== 'unwritten') return found;
       // The endpoint was written meanwhile, or the write met another one.
-      this.#lanes.delete(record.endpointId);
+      this.#required.delete(record.endpointId);
       await pauseBriefly();
     }
     return 'busy';
@@ -108,18 +112,21 @@ class Dropper {
       ? { answer: await this.#records.write(record, to), claim: undefined }
       : await this.#records.writeUnclaimed(record, to, await this.#guardOf(record));
     if (answer === 'written') return 'dropped';
-    if (claim !== undefined) return 'busy';
+    if (claim !== undefined && claim.endsEpochMs > Date.now()) return 'busy';
     const { found, unread } = await this.#records.read([record.recordKey]);
     if (unread.has(record.recordKey)) return 'unwritten';
     const now = found.get(record.recordKey);
     // A write whose answer was lost.
     if (now?.state === 'dropped' && now.lastLease?.leaseId === to.lastLease?.leaseId) return 'dropped';
-    return stateName(now) === 'buried' && now?.generation === record.generation ? 'unwritten' : 'moved';
+    if (stateName(now) !== 'buried' || now?.generation !== record.generation) return 'moved';
+    // Of a worker that died after its verdict: while its claim stays, that does not go away, and nobody else may come for it.
+    if (claim !== undefined) await this.#lanes.reapClaim({ endpointId: record.endpointId, claimKey: claimKeyOf(record.eventId ?? ''), claim, ambiguous: undefined });
+    return 'unwritten';
   }
 
   async #guardOf({ endpointId, eventId }: DeadRecord): Promise<LaneGuard> {
-    const lane = this.#lanes.get(endpointId) ?? (await this.#laneOf(endpointId));
-    this.#lanes.set(endpointId, lane);
+    const lane = this.#required.get(endpointId) ?? (await this.#laneOf(endpointId));
+    this.#required.set(endpointId, lane);
     return { endpointId, claimKey: claimKeyOf(eventId ?? ''), lane };
   }
 

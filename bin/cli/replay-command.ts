@@ -4,7 +4,7 @@ import { replay as limits } from '../../lambdas/shared/limits/numbers.ts';
 import { parseReplayRequest, type ReplayAnswer, type ReplayAsk, type ReplayCounts, type ReplayProblem, type ReplaySelect } from '../../lambdas/shared/limits/replay-request.ts';
 import { addSelection, inWords, selectOf, wholeNumber, type SelectionOptions } from './dlq-selection.ts';
 import type { Run } from './endpoint-commands.ts';
-import { CommandError, exit, failure, usageError, type Output } from './output.ts';
+import { CommandError, exit, failure, time, usageError, type Output } from './output.ts';
 import { duration, progressBar } from './progress.ts';
 import type { Target } from './target.ts';
 
@@ -23,7 +23,7 @@ export function addReplayCommand(dlq: Command, run: Run): void {
     .option('--rate <n>', `deliveries a second that are moved, at most ${limits.maxPerSecond}`, String(limits.perSecond))
     .option('--max <n>', 'at most this many')
     .option('--yes', 'do not ask')
-    .addHelpText('after', '\nSafe to interrupt and to repeat: a delivery that was replayed already is not replayed again.')
+    .addHelpText('after', '\nSafe to interrupt and to repeat: what was replayed already is replayed again only if it has died again, and not even then with the --until that an interrupted command names.')
     .action((options: ReplayOptions) => run((target, out) => replay(target, out, options)));
 }
 
@@ -75,8 +75,10 @@ async function move(target: Target, out: Output, ask: ReplayAsk, { total, interr
   out.progress(progressBar(report.selected, total, performance.now() - beganMs), true);
   const done = `Replayed ${report.replayed + report.sentAgain} of ${total}.`;
   out.result({ dryRun: false, interrupted: end.kind === 'interrupted', ...report }, [done, ...linesOf(report), ...report.problems.map(problemLine)].join('\n'));
-  if (end.kind === 'failed') throw failure(`${end.message}\nA call that failed may have moved more than is counted. Repeat the command for the rest: nothing is replayed twice.`);
-  if (end.kind === 'interrupted') throw new CommandError(exit.partly, 'Interrupted. Repeat the command for the rest.');
+  // A repeat of its own has an end of its own, and takes what has died again until then.
+  const repeat = `Repeat the command for the rest, with --until ${time(ask.select?.toEpochMs ?? 0)}: then nothing is replayed twice, also if it has died again.`;
+  if (end.kind === 'failed') throw failure(`${end.message}\nA call that failed may have moved more than is counted. ${repeat}`);
+  if (end.kind === 'interrupted') throw new CommandError(exit.partly, `Interrupted. ${repeat}`);
   throwIfLeft(report);
 }
 
@@ -135,7 +137,7 @@ function checked(ask: ReplayAsk): void {
 const explained: readonly (readonly [keyof ReplayCounts, string])[] = [
   ['replayed', 'are held again, and sent at the pace of their endpoint\'s lane. See: sluice status'],
   ['sentAgain', 'were messages without a delivery of their own (malformed, or in conflict): sent again as they are'],
-  ['noPayload', 'were buried by an older version, or have lost their body: redrive their copies in the SQS console, to the delivery queue'],
+  ['noPayload', 'were buried by an older version: redrive their copies in the SQS console, to the delivery queue. Of what is dead as payload-missing no copy is left that would be sent: its producer sends it again, with a larger resend'],
   ['noEndpoint', 'belong to an endpoint that does not exist: sluice endpoint put, then repeat'],
   ['disabled', 'belong to an endpoint that is disabled or invalid: sluice endpoint put ID --set status=enabled, then repeat'],
   ['capped', `have been replayed ${limits.maxGeneration} times: find out why they die; --event ID replays one all the same`],

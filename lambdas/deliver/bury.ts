@@ -73,6 +73,7 @@ async function burySynthetic(deps: DeliverDeps, received: ReceivedMessage, what:
   assertTransition(record, to);
   // Lost means that another copy was quicker; this one then finds what it wrote.
   if ((await deps.records.write(record, to)) !== 'written') return putBack(deps, received);
+  await dropPayload(deps, record);
   return finishBurial(deps, received, to);
 }
 

@@ -15,8 +15,8 @@ const schema = z.tuple([z.literal(1), z.int(), z.int(), z.tuple([z.string(), z.s
 
 /** Where a call begins: where the one before has ended, else at the oldest. @throws Error named InvalidReplayRequest */
 export function placeOf(request: ReplayRequest, nowEpochMs: number): Place {
-  // What dies in this very millisecond is not of the past yet.
-  if (request.cursor === undefined) return { after: undefined, toEpochMs: request.select.toEpochMs ?? nowEpochMs, selected: 0 };
+  // What dies in this very millisecond is not of the past yet; with a later end what dies again would be taken again.
+  if (request.cursor === undefined) return { after: undefined, toEpochMs: Math.min(request.select.toEpochMs ?? nowEpochMs, nowEpochMs), selected: 0 };
   const parsed = schema.safeParse(decoded(request.cursor));
   if (!parsed.success) throw invalidReplayRequest('cursor: is none of this function');
   const [, toEpochMs, selected, after] = parsed.data;

@@ -53,7 +53,7 @@ export async function readBodies(deps: ReplayDeps, batch: readonly DeadRecord[])
     const found = now.found.get(record.recordKey);
     const isStill = found?.state === 'dead' && found.generation === record.generation;
     if (now.unread.includes(record.recordKey)) outcomes.set(record.recordKey, { kind: 'busy', why: 'the record could not be read now' });
-    else outcomes.set(record.recordKey, isStill ? { kind: 'noPayload', why: 'its body is in the dead-letter queue only, if anywhere' } : { kind: 'gone' });
+    else outcomes.set(record.recordKey, isStill ? { kind: 'noPayload', why: record.reason === 'payload-missing' ? 'its body is lost: send it again, with a larger resend' : 'its body is in the dead-letter queue only, if anywhere' } : { kind: 'gone' });
   }
   return { bodies, outcomes };
 }

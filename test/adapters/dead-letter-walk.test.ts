@@ -7,7 +7,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { tidyDeadLetters, type WalkDeps } from '../../lambdas/shared/adapters/dead-letter-walk.ts';
 import { createSqsDeadLetters } from '../../lambdas/shared/adapters/sqs-dead-letters.ts';
 import { deadLetterAttributes } from '../../lambdas/shared/adapters/sqs-queues.ts';
-import { renewed } from '../../lambdas/shared/core/decide.ts';
+import { held, renewed } from '../../lambdas/shared/core/decide.ts';
 import { hashOf, syntheticKeyOf } from '../../lambdas/shared/core/keys.ts';
 import type { DeadRecord, DeliveryRecord } from '../../lambdas/shared/core/record.ts';
 import type { DeadLetterQueue, Records } from '../../lambdas/shared/ports/index.ts';
@@ -230,7 +230,7 @@ describe('a delivery that goes on between the read and the deletion', () => {
   const movingOn = (before: DeadRecord): Pick<Records, 'read'> => ({
     read: async (keys) => {
       const read = await subject.world.records.read(keys);
-      expect(await subject.world.records.write(before, renewed(before, t0EpochMs, 0))).toBe('written');
+      expect(await subject.world.records.write(before, held(renewed(before, t0EpochMs, 0), 0))).toBe('written');
       return read;
     },
   });

@@ -115,13 +115,13 @@ describe('dlq drop', () => {
       TableName: embedded.output(outputs.endpointsTable), Key: marshall({ pk: 'claimed', sk: 'lane' }), UpdateExpression,
       ExpressionAttributeNames: { '#k': claimKeyOf('evt_claimed') }, ...(values === undefined ? {} : { ExpressionAttributeValues: marshall(values) }),
     }));
-    // Live or expired: whoever had it may have left something to be found.
-    await onClaim('SET claims.#k = :c', { ':c': ['lease-of-another', 'x'] });
+    await onClaim('SET claims.#k = :c, leases.theirs = :l', { ':c': ['theirs', 'x'], ':l': [0, Date.now() * 2] });
     const busy = await drop('--endpoint', 'claimed', '--yes', '--json');
     expect(busy).toMatchObject({ code: 3, stderr: expect.stringContaining('Repeat') as string });
     expect(busy.json()).toEqual({ selected: 2, dropped: 1, busy: 1, moved: 0 });
     expect(await embedded.record('claimed', 'evt_claimed')).toMatchObject({ state: 'dead', phase: 'buried' });
-    await onClaim('REMOVE claims.#k');
+    // Its worker died: nobody else would come for the claim.
+    await onClaim('SET claims.#k = :c REMOVE leases.theirs', { ':c': ['theirs', 'x'] });
     expect((await drop('--endpoint', 'claimed', '--yes', '--json')).json()).toMatchObject({ selected: 1, dropped: 1, busy: 0 });
   });
 
@@ -145,7 +145,7 @@ describe('dlq drop', () => {
 
   it('asks before, and refuses what it cannot keep', async () => {
     await kill('asked', 'evt_asked');
-    expect(await drop('--endpoint', 'asked')).toMatchObject({ code: 2, stderr: expect.stringMatching(/Drop 1 dead deliveries on local\? They cannot be replayed afterwards\./) as string });
+    expect(await drop('--endpoint', 'asked')).toMatchObject({ code: 2, stderr: expect.stringMatching(/Drop 1 dead deliveries of endpoint asked on local\? They cannot be replayed afterwards\./) as string });
     for (const args of [
       ['--why', 'x', '--yes'], ['--endpoint', 'asked', '--yes'], ['--endpoint', 'asked', '--why', '  ', '--yes'], ['--endpoint', 'asked', '--why', 'x'.repeat(limits.maxDetailLength + 1), '--yes'],
       ['--endpoint', 'asked', '--why', 'x', '--by', '', '--yes'], ['--endpoint', 'asked', '--why', 'x', '--max', '0', '--yes'],

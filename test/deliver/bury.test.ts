@@ -54,6 +54,15 @@ describe('a rejected delivery', () => {
     expect([h.record(), h.store.bodies.size]).toMatchObject([{ state: 'delivered', generation: 1 }, 0]);
   });
 
+  it('has one body however often it is redriven in vain, also where it has no delivery of its own', async () => {
+    for (const body of [bodyOf(), 'no json']) {
+      const before = h.store.bodies.size;
+      await h.runOne(body);
+      for (const deadLetterGeneration of [0, 1, 2]) expect(await h.runOne(body, { deadLetterGeneration })).toMatchObject({ exit: 'ack' });
+      expect([h.store.bodies.size - before, h.queues.buried.at(-1)?.record.generation], body).toEqual([1, 3]);
+    }
+  });
+
   it.each(['lost', 'unsure', 'failed'] as const)('stays where its mark is %s', async (answer) => {
     expect(await h.runOne(bodyOf(), {}, h.recordsBut({ markBuried: () => Promise.resolve(answer) }))).toMatchObject({ exit: 'retain' });
     expect(await h.runOne(bodyOf())).toMatchObject({ exit: 'ack' });

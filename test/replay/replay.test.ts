@@ -1,6 +1,9 @@
 /** What a replay selects, moves and says. */
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { ReplayDeps } from '../../lambdas/replay/types.ts';
+import { dead } from '../../lambdas/shared/core/decide.ts';
+import { decideReceive } from '../../lambdas/shared/core/receive.ts';
+import type { WaitingRecord } from '../../lambdas/shared/core/record.ts';
 import { replay as limits } from '../../lambdas/shared/limits/numbers.ts';
 import { parseReplayRequest, type ReplayAsk } from '../../lambdas/shared/limits/replay-request.ts';
 import type { ReplayMoveAnswer } from '../../lambdas/shared/ports/index.ts';
@@ -97,6 +100,18 @@ describe('what it selects', () => {
     expect(h.store.record(first?.recordKey ?? '')?.generation).toBe(1);
   });
 
+  it('never what dies after its first call, also where its end lies in the future: what dies again is not taken again', async () => {
+    await h.die(3);
+    const select = { endpointId: 'acme', toEpochMs: h.clock.nowEpochMs() + 86_400_000 };
+    const nowEpochMs = h.clock.nowEpochMs();
+    const first = await h.run({ select, perSecond: 1, forMs: 1_000 });
+    expect(first).toMatchObject({ selected: 1, replayed: 1, toEpochMs: nowEpochMs, cursor: expect.any(String) as string });
+    // It is refused at once, while the replay goes on.
+    h.store.seed({ ...dead(h.record('evt_0') as WaitingRecord, 'rejected', 'status 400'), phase: 'buried', lastEpochMs: h.clock.nowEpochMs() });
+    expect(await h.run({ select, cursor: first.cursor })).toMatchObject({ selected: 2, replayed: 2 });
+    expect(h.record('evt_0')).toMatchObject({ state: 'dead', generation: 1 });
+  });
+
   it('everything only when that is said', async () => {
     expect(() => parseReplayRequest({})).toThrow('select: needs a selection, or all: true');
     expect(() => parseReplayRequest({ select: { toEpochMs: 5 } })).toThrow('needs a selection');
@@ -135,6 +150,15 @@ describe('what is not moved', () => {
     const answer = await h.run();
     expect(answer).toMatchObject({ selected: 3, replayed: 2, noPayload: 1, problems: [{ endpointId: 'acme', eventId: 'old', why: expect.stringContaining('dead-letter queue') as string }] });
     expect(h.record('old')?.state).toBe('dead');
+  });
+
+  it('one whose body was lost while it was held: only its producer has it, and a copy of the generation before delivers nothing', async () => {
+    await h.dies('lost', { reason: 'payload-missing', record: { generation: 1 }, isOld: true });
+    expect(await h.run()).toMatchObject({ noPayload: 1, replayed: 0, problems: [{ eventId: 'lost', why: 'its body is lost: send it again, with a larger resend' }] });
+    const { payloadHash } = namesOf({ eventId: 'lost' });
+    const received = { eventId: 'lost', payloadHash, resend: 0, deadLetterGeneration: 0 };
+    expect(decideReceive(received, h.record('lost'), h.clock.nowEpochMs())).toEqual({ kind: 'done', why: 'stale-dead' });
+    expect(decideReceive({ ...received, resend: 1, deadLetterGeneration: undefined }, h.record('lost'), h.clock.nowEpochMs())).toEqual({ kind: 'renew', why: 'resend' });
   });
 
   it('one of an endpoint that is not there, is disabled, or cannot be used as it is stored', async () => {

@@ -58,6 +58,8 @@ export function verdictOf(copy: { readonly body: string; readonly generation: nu
 }
 
 function isPast(generation: number, record: DeliveryRecord): boolean {
+  // The message of a redrive carries the generation before, and may have come here by way of the fault queue: its only body then.
+  if ((record.state === 'waiting' && record.home === 'queue') || (record.state === 'dead' && record.phase === 'burying')) return false;
   if (generation !== record.generation) return generation < record.generation;
   switch (record.state) {
     case 'delivered':

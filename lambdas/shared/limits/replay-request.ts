@@ -19,7 +19,7 @@ const selectSchema = z.strictObject({
   eventType: eventTypeSchema.optional(),
   /** When it died: from, inclusive. */
   fromEpochMs: epochMs.optional(),
-  /** When it died: to, exclusive. Fixed by the first call, so that what dies again is not taken again by the calls after it. */
+  /** When it died: to, exclusive. Fixed by the first call, its own time at the latest, so that what dies again is not taken again by the calls after it. */
   toEpochMs: epochMs.optional(),
 });
 
