@@ -20,6 +20,8 @@ export interface Settled {
   readonly verdict?: 'success' | 'failure';
   /** True where the endpoint's rate had no room for it, or there was no socket: what becomes of its message is decided with that of the others. */
   readonly isUntried?: boolean;
+  /** Set where its record says that it is held until then, and the lane does not know of it yet. */
+  readonly heldUntilEpochMs?: number;
 }
 
 /** One delivery whose claim is ours, from the record that was read under it. */
@@ -91,7 +93,7 @@ async function early(deps: DeliverDeps, claimed: Claimed, record: WaitingRecord)
   if (noted.resend > record.resend && (await deps.records.write(record, noted)) !== 'written') {
     return { exit: await putBack(deps, copy.received), release: true };
   }
-  return { exit: await waitUntilDue(deps, copy, noted, invocation), release: true, record: noted };
+  return { ...(await waitUntilDue(deps, copy, noted, invocation)), release: true, record: noted };
 }
 
 /** Writes the next generation before anything is sent in it: a crash after the POST must find it begun. */
@@ -157,7 +159,7 @@ async function settle(deps: DeliverDeps, claimed: Claimed, to: AttemptedRecord, 
     case 'delivered':
       return { exit: { kind: 'ack' }, release: true, record: to };
     case 'waiting':
-      return { exit: await waitUntilDue(deps, copy, to, invocation), release: true, record: to };
+      return { ...(await waitUntilDue(deps, copy, to, invocation)), release: true, record: to };
     case 'dead':
       if (to.phase === 'buried') return { exit: { kind: 'ack' }, release: true, record: to };
       return { exit: await finishBurial(deps, copy.received, to), release: true, record: to };

@@ -10,6 +10,7 @@ import { buryConflict, buryOverLimit, finishBurial } from './bury.ts';
 import { blankOf, decideCopy } from './decide-copy.ts';
 import { reapExpired } from './reap.ts';
 import { dropPayload, putBack, putBackPastClaim, putBackUntil, putBackUntried } from './retain.ts';
+import type { Settled } from './deliver-one.ts';
 import type { Copy, DeliverDeps, Exit, Invocation } from './types.ts';
 import type { Stop, Waves } from './waves.ts';
 
@@ -131,17 +132,25 @@ async function holdRenewed(deps: DeliverDeps, copy: Copy, record: DeliveryRecord
 
 /**
  * Where a delivery waits for its next attempt: hidden in the queue for a minute at most; held where it waits for longer, where too
- * much is hidden already, or where it was.
+ * much is hidden already, or where it was. Of what is held the lane learns with the rest of its wave.
  */
-export async function waitUntilDue(deps: DeliverDeps, copy: Copy, record: WaitingRecord, invocation: Invocation): Promise<Exit> {
+export async function waitUntilDue(deps: DeliverDeps, copy: Copy, record: WaitingRecord, invocation: Invocation): Promise<Pick<Settled, 'exit' | 'heldUntilEpochMs'>> {
   const { dueEpochMs } = record;
   const waitsLong = isLong(dueEpochMs, deps.clock.nowEpochMs());
   if (record.home === 'queue' && deps.serves === 'queue' && (waitsLong || (await deps.inFlight.isCrowded()))) {
     const stored = await hold(deps, copy, record, deps.clock.nowEpochMs());
-    if (stored.exit !== 'held') return stored.exit;
-    if (await noteHold(deps, { endpointId: record.endpointId, count: 1, wakeAtEpochMs: dueEpochMs, isReady: false })) return { kind: 'ack' };
+    return stored.exit === 'held' ? { exit: { kind: 'retain' }, heldUntilEpochMs: dueEpochMs } : { exit: stored.exit };
   }
-  return putBackUntil(deps, copy.received, dueEpochMs, invocation);
+  return { exit: await putBackUntil(deps, copy.received, dueEpochMs, invocation) };
+}
+
+/** Notes in the lane what a wave has held, all of it at once, and has the drain come when the first is due; then their messages may go. */
+export async function noteHolds(deps: DeliverDeps, endpointId: string, settled: ReadonlyMap<Copy, Settled>, invocation: Invocation): Promise<ReadonlyMap<Copy, Settled>> {
+  const holds = [...settled].flatMap(([copy, one]) => (one.heldUntilEpochMs === undefined ? [] : [{ copy, one, dueEpochMs: one.heldUntilEpochMs }]));
+  if (holds.length === 0) return settled;
+  const isNoted = await noteHold(deps, { endpointId, count: holds.length, wakeAtEpochMs: Math.min(...holds.map(({ dueEpochMs }) => dueEpochMs)), isReady: false });
+  const noted = holds.map(async ({ copy, one, dueEpochMs }): Promise<[Copy, Settled]> => [copy, { ...one, exit: isNoted ? { kind: 'ack' } : await putBackUntil(deps, copy.received, dueEpochMs, invocation) }]);
+  return new Map([...settled, ...(await Promise.all(noted))]);
 }
 
 /** Beyond what a message is hidden for. */

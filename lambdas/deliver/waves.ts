@@ -7,6 +7,7 @@ import { admit, type Admitted, type Held } from './admit.ts';
 import { buryUnclaimed } from './bury.ts';
 import { deliverOne, type Claimed, type Settled } from './deliver-one.ts';
 import { isEnabled, isPaused } from './endpoint-cache.ts';
+import { noteHolds } from './hold.ts';
 import { reportHealth } from './report-health.ts';
 import { reportPace } from './report-pace.ts';
 import { disableGone, isGone, reportRefusals } from './report-refusals.ts';
@@ -252,12 +253,12 @@ async function deliverGranted(
 
 /** What becomes of a wave's messages, by whether its lease was given back. */
 async function closed(deps: DeliverDeps, { settled, give }: Wave, answer: GiveBackAnswer, invocation: Invocation): Promise<ReadonlyMap<Copy, Settled>> {
-  if (answer === 'done') return settled;
+  if (answer === 'done') return noteHolds(deps, give.endpointId, settled, invocation);
   // Claims of settled deliveries may be left. Their messages stay, and clear them when the claims have expired:
   // without a message nobody would come for them.
   deps.telemetry.event('give-back-failed', { endpointId: give.endpointId, answer });
   const kept = [...settled].map(async ([copy, s]): Promise<[Copy, Settled]> => {
-    if (s.exit.kind === 'retain') return [copy, s];
+    if (s.exit.kind === 'retain' && s.heldUntilEpochMs === undefined) return [copy, s];
     const exit = await putBackPastClaim(deps, copy.received, give.expiresEpochMs, invocation);
     return [copy, { ...s, exit }];
   });

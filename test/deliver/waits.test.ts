@@ -11,12 +11,39 @@ const hinting = (status: number, hints: Hints): HttpOutcome => ({ ...answered(st
 const wakeAfterMs = async (h: Harness) => ((await h.lane()).holding?.wakeAtEpochMs ?? Number.NaN) - t0EpochMs;
 
 describe('the drain', () => {
-  it('comes when the first of a wave is due, however its holds overtake each other', async () => {
+  const waits: Record<string, string> = { a: '4000', b: '3000', c: '2000', d: '1000', e: '500', f: '100' };
+  const script = ({ headers }: { headers: Readonly<Record<string, string>> }) => hinting(503, { retryAfter: waits[headers['webhook-id'] ?? ''] ?? '' });
+
+  it('comes when the first is due, however workers that hold at the same time overtake each other', async () => {
     const h = await Harness.create();
-    const waits: Record<string, string> = { a: '4000', b: '3000', c: '2000', d: '1000', e: '500', f: '100' };
-    h.http.script = ({ headers }) => hinting(503, { retryAfter: waits[headers['webhook-id'] ?? ''] ?? '' });
-    await h.run(batchOf(h, ...Object.keys(waits)));
+    h.http.script = script;
+    await Promise.all(Object.keys(waits).map((eventId) => h.run(batchOf(h, eventId))));
+    expect(h.http.sent).toHaveLength(6);
     expect([await wakeAfterMs(h), h.wakeUps.orders.at(-1)?.atEpochMs]).toEqual([102_000, t0EpochMs + 102_000]);
+  });
+
+  it('is told of all that a wave has held at once, when its slots are given back', async () => {
+    const h = await Harness.create();
+    h.http.script = script;
+    const writes: string[] = [];
+    const { lanes: stored } = h.store;
+    const lanes = h.lanesBut({
+      giveBack: (give) => (writes.push('give back'), stored.giveBack(give)),
+      hold: (id, note) => (writes.push(`hold ${note.count}`), stored.hold(id, note)),
+    });
+    expect(await h.run(batchOf(h, ...Object.keys(waits)), lanes)).toEqual([]);
+    expect([writes, h.wakeUps.orders]).toEqual([['give back', 'hold 6'], [{ endpointId: 'acme', atEpochMs: t0EpochMs + 102_000 }]]);
+  });
+
+  it.each(['lost', 'unsure'] as const)('learns of it from the messages where the slots are not known to be given back: %s', async (answer) => {
+    const h = await Harness.create();
+    h.http.script = script;
+    const batch = batchOf(h, 'a');
+    expect(await h.run(batch, h.lanesBut({ giveBack: () => Promise.resolve(answer) }))).toEqual(['a']);
+    expect([h.record({ eventId: 'a' }), (await h.lane()).holding]).toMatchObject([{ home: 'held' }, undefined]);
+    h.clock.advance(60_000);
+    expect(await h.run(batch)).toEqual([]);
+    expect((await h.lane()).holding).toMatchObject({ wakeAtEpochMs: t0EpochMs + 4_002_000, isReady: false });
   });
 
   it('is asked for again where its wake-up cannot be noted: the message comes back when it is due', async () => {
