@@ -2,7 +2,7 @@ import { held, renewed } from '../shared/core/decide.ts';
 import { claimKeyOf } from '../shared/core/keys.ts';
 import { isExpired, removedCfg, type Lane } from '../shared/core/lane.ts';
 import { assertTransition, type DeadRecord, type WaitingRecord } from '../shared/core/record.ts';
-import { replay as limits } from '../shared/limits/numbers.ts';
+import { hold as holdLimits, replay as limits } from '../shared/limits/numbers.ts';
 import type { Move } from '../shared/ports/index.ts';
 import { readPatiently } from './select.ts';
 import type { Outcome } from './tally.ts';
@@ -86,6 +86,7 @@ async function moveRecords(deps: ReplayDeps, endpointId: string, moves: readonly
 /** What a lane that refused says of each delivery; one whose claim is out of the way now is not in the answer. */
 async function readLane(deps: ReplayDeps, endpointId: string, moves: readonly Move[], lane: Lane | undefined): Promise<Outcomes> {
   if (lane === undefined || lane.cfg === removedCfg) return new Map(moves.map(({ to }) => [to.recordKey, noEndpoint(endpointId)]));
+  if ((lane.holding?.count ?? 0) >= holdLimits.maxCount) return new Map(moves.map(({ to }) => [to.recordKey, { kind: 'busy', why: `${holdLimits.maxCount} deliveries are held for endpoint ${endpointId} already` }]));
   const outcomes: Outcomes = new Map();
   for (const move of moves) {
     const claim = lane.claims.get(move.claimKey);

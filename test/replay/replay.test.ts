@@ -4,7 +4,7 @@ import type { ReplayDeps } from '../../lambdas/replay/types.ts';
 import { dead } from '../../lambdas/shared/core/decide.ts';
 import { decideReceive } from '../../lambdas/shared/core/receive.ts';
 import type { WaitingRecord } from '../../lambdas/shared/core/record.ts';
-import { replay as limits } from '../../lambdas/shared/limits/numbers.ts';
+import { hold as holds, replay as limits } from '../../lambdas/shared/limits/numbers.ts';
 import { parseReplayRequest, type ReplayAsk } from '../../lambdas/shared/limits/replay-request.ts';
 import type { ReplayMoveAnswer } from '../../lambdas/shared/ports/index.ts';
 import { bodyOf, namesOf, t0EpochMs } from '../support/builders.ts';
@@ -182,6 +182,14 @@ describe('what is not moved', () => {
     await h.put({ status: 'paused' });
     await h.die(1);
     expect(await h.run()).toMatchObject({ replayed: 1 });
+  });
+
+  it('one whose endpoint has as many held as may be', async () => {
+    await h.die(2);
+    await h.store.lanes.hold('acme', { count: holds.maxCount, nowEpochMs: 0, wakeAtEpochMs: 0, isReady: true });
+    const answer = await h.run();
+    expect(answer).toMatchObject({ replayed: 0, busy: 2 });
+    expect(answer.problems[0]?.why).toBe('1000000 deliveries are held for endpoint acme already');
   });
 
   it('one whose endpoint is removed between the read and the move', async () => {

@@ -8,6 +8,7 @@ import { noEndpoint } from '../../lambdas/shared/core/keys.ts';
 import { claimEndsEpochMs, removedCfg, type Claim, type Flag, type Holding, type Lane, type Lease } from '../../lambdas/shared/core/lane.ts';
 import type { Pace } from '../../lambdas/shared/core/pace.ts';
 import { pausedFor } from '../../lambdas/shared/core/rate.ts';
+import { hold as holds } from '../../lambdas/shared/limits/numbers.ts';
 import { stateName, type DeliveryRecord, type WaitingRecord } from '../../lambdas/shared/core/record.ts';
 import type {
   Admission, DeadIndex, DeadKey, DisableEndpoint, Endpoint, Endpoints, GiveBack, HeldIndex, HeldKey, LaneGuard, Lanes, LaneState, PayloadName, Payloads, Records, Replays, StoredEndpoint,
@@ -308,7 +309,7 @@ export class FakeStore {
   readonly replays: Replays = {
     move: (endpointId, moves, nowEpochMs) => {
       const lane = this.#lanes.get(endpointId);
-      const isOpen = lane !== undefined && lane.cfg !== removedCfg && !moves.some(({ claimKey }) => lane.claims.has(claimKey));
+      const isOpen = lane !== undefined && lane.cfg !== removedCfg && !moves.some(({ claimKey }) => lane.claims.has(claimKey)) && (lane.holding?.count ?? 0) < holds.maxCount;
       const changed = new Map(moves.flatMap(({ from, to }) => {
         const found = this.#records.get(to.recordKey);
         if (found?.state === 'dead' && found.phase === from.phase && found.generation === from.generation) return [];

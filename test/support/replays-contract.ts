@@ -3,6 +3,7 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { dead, held, renewed } from '../../lambdas/shared/core/decide.ts';
 import type { DeadRecord, WaitingRecord } from '../../lambdas/shared/core/record.ts';
 import type { DeadIndex, DeadKey, DeadRange, Move, Replays } from '../../lambdas/shared/ports/index.ts';
+import { hold as holds } from '../../lambdas/shared/limits/numbers.ts';
 import { t0EpochMs, waitingOf } from './builders.ts';
 import { expiresEpochMs, LaneSubject, type World } from './world.ts';
 
@@ -110,6 +111,16 @@ export function describeReplays(world: () => World & ReplayWorld): void {
       const answer = await expectRefused(moves);
       expect([...answer.changed.values()]).toEqual(['own', 'own']);
       expect(await lane.lane()).toMatchObject({ holdSeq: 1, holding: { count: 2 } });
+    });
+
+    it('moves nothing where as much is held as may be', async () => {
+      const moves = await seeded('a');
+      const holdAll = (count: number) => world().lanes.hold(lane.endpointId, { count, nowEpochMs: t0EpochMs, wakeAtEpochMs: t0EpochMs, isReady: true });
+      await holdAll(holds.maxCount - 1);
+      const [first] = await seeded('b');
+      expect(first === undefined ? undefined : await move([first])).toEqual({ kind: 'moved' });
+      expect(await world().replays.move(lane.endpointId, moves, nowEpochMs)).toMatchObject({ kind: 'refused', lane: { found: { holding: { count: holds.maxCount } } } });
+      await expectStill(moves);
     });
 
     it.each([['there is no lane', 'never-there'], ['the endpoint was removed', undefined]])('moves nothing where %s', async (_why, endpointId) => {

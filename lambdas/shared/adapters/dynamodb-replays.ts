@@ -1,5 +1,6 @@
 import { TransactionCanceledException, TransactWriteItemsCommand, type CancellationReason, type DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { marshall, unmarshall } from '@aws-sdk/util-dynamodb';
+import { hold as limits } from '../limits/numbers.ts';
 import type { Move, Replays } from '../ports/index.ts';
 import { writeFailure } from './dynamodb-errors.ts';
 import { holdMore, isThere } from './dynamodb-holding.ts';
@@ -26,14 +27,14 @@ export function createDynamoDbReplays(db: DynamoDBClient, tables: { endpoints: s
   };
 }
 
-/** As a hold of `moves.length` more; whoever is to move a record must be sure that nobody owns its claim. */
+/** As a hold of `moves.length` more, within what may be held; whoever is to move a record must be sure that nobody owns its claim. */
 function laneHolds(table: string, endpointId: string, moves: readonly Move[], nowEpochMs: number) {
   const x = new Expressions();
-  const claims = x.name('claims');
+  const [claims, held] = [x.name('claims'), x.name('held')];
   const update = laneUpdate(table, endpointId, x, {
     sets: [...holdMore(x, moves.length, nowEpochMs), `${x.name('wakeAt')} = ${x.value(nowEpochMs)}`, `${x.name('ready')} = ${x.value(true)}`],
     removes: [],
-    clauses: [...isThere(x, x.name('cfg')), ...moves.map(({ claimKey }) => `attribute_not_exists(${claims}.${x.name(claimKey)})`)],
+    clauses: [...isThere(x, x.name('cfg')), ...moves.map(({ claimKey }) => `attribute_not_exists(${claims}.${x.name(claimKey)})`), `(attribute_not_exists(${held}) OR ${held} < ${x.value(limits.maxCount)})`],
   });
   // Which claim it is that stands in the way.
   return { ...update, ReturnValuesOnConditionCheckFailure: 'ALL_OLD' as const };
