@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { outputs } from '../../lambdas/shared/limits/names.ts';
-import { depth, messageBody, startEmbedded, until, type Embedded } from '../support/embedded.ts';
+import { deadLettersOf, depth, messageBody, startEmbedded, until, type Embedded } from '../support/embedded.ts';
 import { startRecorder, type Recorder } from '../support/recorder.ts';
 
 let embedded: Embedded;
@@ -46,7 +46,7 @@ describe('a DynamoDB that refuses every call for a day', () => {
     await embedded.send(messageBody(known, `before-${code}`));
     await embedded.drainQueue();
     const requests = consumer.requests.length;
-    const deadLetters = (await inQueue('deadLetterQueueUrl')).ready;
+    const deadLetters = await deadLettersOf(embedded);
 
     await embedded.refuse({ service: 'dynamodb', code, function: 'deliver' });
     await embedded.send(messageBody(known, `evt-${code}`));
@@ -54,7 +54,7 @@ describe('a DynamoDB that refuses every call for a day', () => {
     await embedded.send(`{"endpointId":"${known}"}`);
     expect(await passDay()).toBeLessThanOrEqual(mostReceives);
     expect(await inQueue('faultQueueUrl')).toEqual(empty);
-    expect((await inQueue('deadLetterQueueUrl')).ready).toBe(deadLetters);
+    expect(await deadLettersOf(embedded)).toBe(deadLetters);
     expect(consumer.requests).toHaveLength(requests);
 
     await embedded.heal();
@@ -63,7 +63,7 @@ describe('a DynamoDB that refuses every call for a day', () => {
       expect(await embedded.record(endpointId, `evt-${code}`)).toMatchObject({ state: 'delivered', attempt: 1, ambiguous: 0 });
     }
     expect(consumer.requests).toHaveLength(requests + 2);
-    expect((await inQueue('deadLetterQueueUrl')).ready).toBe(deadLetters + 1);
+    expect(await deadLettersOf(embedded)).toBe(deadLetters + 1);
     expect(await inQueue('faultQueueUrl')).toEqual(empty);
   });
 });

@@ -3,10 +3,9 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ceilingS } from '../../lambdas/shared/core/backoff.ts';
 import type { DeliveryRecord } from '../../lambdas/shared/core/record.ts';
 import { scheduleProblem } from '../../lambdas/shared/core/schedule.ts';
-import { outputs } from '../../lambdas/shared/limits/names.ts';
 import { hold, sweep } from '../../lambdas/shared/limits/numbers.ts';
 import { configOf } from '../support/builders.ts';
-import { depth, messageBody, startEmbedded, until, type Embedded } from '../support/embedded.ts';
+import { deadLettersOf, messageBody, startEmbedded, until, type Embedded } from '../support/embedded.ts';
 import { startRecorder, type Recorded, type Recorder } from '../support/recorder.ts';
 
 let embedded: Embedded;
@@ -94,7 +93,7 @@ describe('a week', () => {
     const found = await record('short');
     expect(found).toMatchObject({ state: 'dead', reason: 'exhausted', generation: 0, attempt: 12, detail: '12 attempts' });
     expect(found?.history).toHaveLength(12);
-    expect(await depth(embedded.sqs, embedded.output(outputs.deadLetterQueueUrl))).toEqual({ ready: 1, hidden: 0 });
+    expect(await deadLettersOf(embedded)).toBe(1);
     await embedded.drainQueue();
     expect(requestsTo('short')).toHaveLength(12);
   });

@@ -192,6 +192,15 @@ export async function depth(sqs: SQSClient, QueueUrl: string): Promise<{ ready: 
   return { ready: Number(Attributes['ApproximateNumberOfMessages']), hidden: Number(Attributes['ApproximateNumberOfMessagesNotVisible']) };
 }
 
+/** Copies in the dead-letter queue, at a moment in which no sweep or command looks at any: what is looked at is hidden for a while. */
+export async function deadLettersOf(embedded: Embedded): Promise<number> {
+  const count = await until('no dead letter is looked at', async () => {
+    const { ready, hidden } = await depth(embedded.sqs, embedded.output(outputs.deadLetterQueueUrl));
+    return hidden === 0 && { ready };
+  });
+  return count.ready;
+}
+
 async function readyLine(child: ChildProcess): Promise<void> {
   const { stdout, stderr } = child;
   if (stdout === null || stderr === null) throw new Error('the installation has no output');
