@@ -31,7 +31,7 @@ export class ReplayFunction extends Construct {
       },
       statements: replayStatements(props),
       isDisposable: stage.name === 'local',
-      // Whoever invokes it without waiting for the answer decides himself whether to do it again.
+      // Whoever invokes it without waiting for the answer decides whether to do it again.
       settings: { retryAttempts: 0 },
     });
   }
