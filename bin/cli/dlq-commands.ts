@@ -1,8 +1,9 @@
 import type { Command } from 'commander';
 import { readDead } from '../../lambdas/shared/adapters/dynamodb-dead-letters.ts';
 import type { DeadRecord } from '../../lambdas/shared/core/record.ts';
+import { isSelected } from '../../lambdas/shared/core/selection.ts';
 import { addDropCommand } from './dlq-drop-command.ts';
-import { addSelection, isSelected, selectOf, wholeNumber, type SelectionOptions } from './dlq-selection.ts';
+import { addSelection, selectOf, wholeNumber, type SelectionOptions } from './dlq-selection.ts';
 import { addTidyCommand } from './dlq-tidy-command.ts';
 import type { Run } from './endpoint-commands.ts';
 import { table, time } from './output.ts';

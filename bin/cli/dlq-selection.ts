@@ -1,5 +1,4 @@
 import type { Command } from 'commander';
-import type { DeadRecord } from '../../lambdas/shared/core/record.ts';
 import { replayReasons, type ReplaySelect } from '../../lambdas/shared/limits/replay-request.ts';
 import { checkedId } from './endpoint-commands.ts';
 import { time, usageError } from './output.ts';
@@ -38,17 +37,6 @@ export function selectOf(options: SelectionOptions, nowEpochMs: number): ReplayS
   const { fromEpochMs = 0, toEpochMs = Infinity } = select;
   if (fromEpochMs >= toEpochMs) throw usageError(`--since ${time(fromEpochMs)} is not before --until ${time(toEpochMs)}: that selects nothing`);
   return select;
-}
-
-/** True for what the function would select too; by the record alone. */
-export function isSelected(record: DeadRecord, { eventIds, reason, eventType, fromEpochMs = 0, toEpochMs = Infinity }: ReplaySelect): boolean {
-  return (
-    record.phase === 'buried' &&
-    (eventIds === undefined || (record.eventId !== undefined && eventIds.includes(record.eventId))) &&
-    (reason === undefined || record.reason === reason) &&
-    (eventType === undefined || record.eventType === eventType) &&
-    record.lastEpochMs >= fromEpochMs && record.lastEpochMs < toEpochMs
-  );
 }
 
 /** A selection in words; empty where nothing is selected. */

@@ -1,5 +1,6 @@
 import { claimKeyOf, isSyntheticKey, recordKeyOf } from '../shared/core/keys.ts';
 import type { DeadRecord, DeliveryRecord } from '../shared/core/record.ts';
+import { isSelected } from '../shared/core/selection.ts';
 import { replay as limits } from '../shared/limits/numbers.ts';
 import type { ReplaySelect } from '../shared/limits/replay-request.ts';
 import type { DeadKey } from '../shared/ports/index.ts';
@@ -40,7 +41,7 @@ async function readSelected(deps: ReplayDeps, select: ReplaySelect, range: Range
   return [...distinct.values()].flatMap((key): Selected[] => {
     if (unread.includes(key.recordKey)) return [{ key, record: undefined }];
     const record = found.get(key.recordKey);
-    return isSelected(record, select, range) ? [{ key, record }] : [];
+    return isSelected(record, { ...select, ...range }) ? [{ key, record }] : [];
   });
 }
 
@@ -56,17 +57,6 @@ function compare(a: DeadKey, b: DeadKey): number {
 interface Range {
   readonly fromEpochMs: number;
   readonly toEpochMs: number;
-}
-
-function isSelected(record: DeliveryRecord | undefined, select: ReplaySelect, { fromEpochMs, toEpochMs }: Range): record is DeadRecord {
-  if (record?.state !== 'dead' || record.phase !== 'buried' || record.reason === 'ping-failed') return false;
-  return (
-    (select.endpointId === undefined || record.endpointId === select.endpointId) &&
-    (select.eventIds === undefined || (record.eventId !== undefined && select.eventIds.includes(record.eventId))) &&
-    (select.reason === undefined || record.reason === select.reason) &&
-    (select.eventType === undefined || record.eventType === select.eventType) &&
-    record.lastEpochMs >= fromEpochMs && record.lastEpochMs < toEpochMs
-  );
 }
 
 /** A message of no delivery of its own can only be sent again. */
