@@ -1,7 +1,7 @@
 import type { NodejsFunction } from 'aws-cdk-lib/aws-lambda-nodejs';
 import { CfnSchedule } from 'aws-cdk-lib/aws-scheduler';
 import { Construct } from 'constructs';
-import { attentionIndex, env, holdingIndex } from '../lambdas/shared/limits/names.ts';
+import { attentionIndex, env, holdingIndex, unknownIndex } from '../lambdas/shared/limits/names.ts';
 import { sweep } from '../lambdas/shared/limits/numbers.ts';
 import { allow, newFunction } from './function.ts';
 import type { SenderFunctionProps } from './sender-function.ts';
@@ -57,6 +57,7 @@ function sweepStatements({ queues, tables }: SweepFunctionProps) {
     allow(['dynamodb:Query'], indexArn(tables.endpoints, holdingIndex)),
     // A part a minute, and all of it once an hour.
     allow(['dynamodb:Scan'], indexArn(tables.deliveries, attentionIndex)),
+    allow(['dynamodb:Query'], indexArn(tables.deliveries, unknownIndex)),
     allow(['sqs:SendMessage'], queues.drain.queueArn),
     // What a copy in the dead-letter queue is worth its record says.
     allow(['dynamodb:BatchGetItem'], tables.deliveries.tableArn),

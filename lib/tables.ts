@@ -1,7 +1,7 @@
 import { RemovalPolicy } from 'aws-cdk-lib';
 import { AttributeType, Billing, ProjectionType, TableEncryptionV2, TableV2, type TablePropsV2 } from 'aws-cdk-lib/aws-dynamodb';
 import { Construct } from 'constructs';
-import { attentionIndex, holdingIndex, laneAttributes } from '../lambdas/shared/limits/names.ts';
+import { attentionIndex, holdingIndex, laneAttributes, unknownIndex } from '../lambdas/shared/limits/names.ts';
 import { hold } from '../lambdas/shared/limits/numbers.ts';
 import type { StageConfig } from './stage-config.ts';
 
@@ -54,6 +54,13 @@ export class Tables extends Construct {
           indexName: attentionIndex,
           partitionKey: { name: 'gpk', type: AttributeType.STRING },
           sortKey: { name: 'gsk', type: AttributeType.NUMBER },
+          projectionType: ProjectionType.KEYS_ONLY,
+        },
+        {
+          // Sparse: only unknown records carry `upk`, so the oldest of the installation is found by a few keys.
+          indexName: unknownIndex,
+          partitionKey: { name: 'upk', type: AttributeType.STRING },
+          sortKey: { name: 'sinceEpochMs', type: AttributeType.NUMBER },
           projectionType: ProjectionType.KEYS_ONLY,
         },
       ],

@@ -229,8 +229,10 @@ function stateOfRecord(record: DeliveryRecord): string {
       return `dead (${record.reason}: ${record.detail}), ${record.phase}`;
     case 'dropped':
       return `dropped by ${record.by} at ${time(record.droppedEpochMs)} (${record.why}); it was dead (${record.reason}: ${record.detail})`;
-    case 'waiting':
+    case 'unknown':
+      return `unknown since ${time(record.sinceEpochMs)} (${record.detail})`;
     case 'delivered':
+    case 'waiting':
       return stateName(record);
   }
 }

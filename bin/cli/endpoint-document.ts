@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { destinationProblem } from '../../lambdas/shared/core/address.ts';
+import { lookUrl } from '../../lambdas/shared/core/lookup.ts';
 import { scheduleProblem } from '../../lambdas/shared/core/schedule.ts';
 import type { EgressRules } from '../../lambdas/shared/limits/egress.ts';
 import { endpointSchema, secretsSchema, type EndpointConfig } from '../../lambdas/shared/limits/endpoint-schema.ts';
@@ -60,6 +61,10 @@ export function parseConfig(document: Document, stage: StageBounds): EndpointCon
   const lines = checkBudgets(parsed.data.budgetsMs, stage.deliverLimits).map((violation) => violation.message);
   const destination = destinationProblem(new URL(parsed.data.url), stage.egress);
   if (destination !== undefined) lines.unshift(`url: ${destination}`);
+  const { lookup } = parsed.data;
+  const looked = lookup === null ? undefined : lookUrl(lookup, 'evt', 'ref');
+  const lookedAt = looked?.ok === true ? destinationProblem(looked.url, stage.egress) : undefined;
+  if (lookedAt !== undefined) lines.push(`lookup.url: ${lookedAt}`);
   if (lines.length > 0) throw refused(lines);
   return parsed.data;
 }

@@ -1,5 +1,6 @@
 import { mayProbe, type OpenBreaker } from '../shared/core/breaker.ts';
 import { keptForDrain, readRefusal, type Lane, type Refusal } from '../shared/core/lane.ts';
+import type { EndpointConfig } from '../shared/limits/endpoint-schema.ts';
 import type { Admission, AdmitAnswer, Endpoint, GiveBack, GiveBackAnswer, LaneState, StoredEndpoint } from '../shared/ports/index.ts';
 import { isEnabled } from './endpoint-cache.ts';
 import { reapExpired } from './reap.ts';
@@ -156,7 +157,7 @@ async function askable(
     shed([...why.free, ...why.expired.map((e) => e.wanted)]);
     return [];
   }
-  const fits = await makeRoom(deps, config.endpointId, why, shed);
+  const fits = await makeRoom(deps, config, why, shed);
   if (open === undefined) return fits;
   shed(fits.slice(1));
   return fits.slice(0, 1);
@@ -165,13 +166,13 @@ async function askable(
 /** Reaps what has expired, and returns the copies that fit. */
 async function makeRoom(
   deps: DeliverDeps,
-  endpointId: string,
+  config: EndpointConfig,
   why: Extract<Refusal<Copy>, { kind: 'partly' }>,
   shed: (rest: readonly Copy[]) => void,
 ): Promise<Copy[]> {
   const reaped: Copy[] = [];
   for (const { wanted: copy, claim } of why.expired) {
-    if (await reapExpired(deps, copy, claim)) reaped.push(copy);
+    if (await reapExpired(deps, copy, claim, config)) reaped.push(copy);
     else shed([copy]);
   }
   const wanted = [...why.free, ...reaped];
@@ -179,7 +180,7 @@ async function makeRoom(
   const freeNow = why.room - why.expiredLeases.reduce((sum, [, lease]) => sum + lease.slots, 0);
   // Beside a reaped claim its lease goes too, or leases without slots would stay for ever.
   if (wanted.length > freeNow || reaped.length > 0) {
-    for (const [leaseId, lease] of why.expiredLeases) await deps.lanes.reapLease(endpointId, leaseId, lease);
+    for (const [leaseId, lease] of why.expiredLeases) await deps.lanes.reapLease(config.endpointId, leaseId, lease);
   }
   shed(wanted.slice(why.room));
   return wanted.slice(0, why.room);

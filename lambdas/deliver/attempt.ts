@@ -43,6 +43,7 @@ export async function attempt(deps: Pick<DeliverDeps, 'clock' | 'http' | 'limits
     remainingMs: () => due.invocation.remainingMs() - deps.limits.settleMarginMs,
     // Under reconciliation nothing is sent a second time before somebody has looked.
     freshTry: config.onAmbiguous === 'retry',
+    ...(typeof config.lookup?.referenceHeader === 'string' ? { referenceHeader: config.lookup.referenceHeader } : {}),
     headers: {
       ...config.headers,
       'content-type': config.contentType,

@@ -1,12 +1,13 @@
 import { dead, reasonToGiveUp, renewed } from '../shared/core/decide.ts';
 import { hashOf, syntheticKeyOf } from '../shared/core/keys.ts';
 import type { Parsed } from '../shared/core/parse.ts';
-import { assertTransition, blankRecord, type DeadRecord, type DeliveryRecord } from '../shared/core/record.ts';
+import { assertTransition, blankRecord, type DeadRecord, type DeliveryRecord, type UnknownRecord } from '../shared/core/record.ts';
 import { hold as holdLimits } from '../shared/limits/numbers.ts';
 import type { LaneGuard, ReceivedMessage, StoredEndpoint } from '../shared/ports/index.ts';
 import { blankOf, decideCopy } from './decide-copy.ts';
 import { dropPayload, putBack, putBackPastClaim } from './retain.ts';
 import { reapExpired } from './reap.ts';
+import { leaveUnclaimed } from './unknown.ts';
 import type { Copy, DeliverDeps, Exit, Invocation } from './types.ts';
 
 /**
@@ -115,6 +116,7 @@ async function buryOneUnclaimed(
     return { kind: 'ack' };
   }
   if (decision.kind === 'conflict') return buryConflict(deps, copy, decision.detail);
+  if (decision.kind === 'unknown' || decision.kind === 'look') return leaveUnclaimed(deps, copy, record as UnknownRecord, endpoint, invocation);
   if (decision.kind === 'buryAgain') return finishBurial(deps, copy.received, record);
 
   const to = deadUnclaimed(deps, { copy, record, endpoint, renew: decision.kind === 'renew' }, nowEpochMs);
@@ -141,7 +143,7 @@ async function writeUnclaimed(deps: DeliverDeps, copy: Copy, { record, to, endpo
   }
   if (claim === undefined) return putBack(deps, copy.received);
   if (claim.endsEpochMs > deps.clock.nowEpochMs()) return putBackPastClaim(deps, copy.received, claim.endsEpochMs, invocation);
-  await reapExpired(deps, copy, claim);
+  await reapExpired(deps, copy, claim, endpoint?.config);
   return putBack(deps, copy.received);
 }
 

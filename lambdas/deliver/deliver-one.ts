@@ -1,13 +1,16 @@
 import { afterAttempt, afterPing, dead, reasonToGiveUp, renewed, type CountedOutcome } from '../shared/core/decide.ts';
 import type { Timing } from '../shared/core/outcome.ts';
-import { assertTransition, type AttemptedRecord, type DeliveryRecord, type WaitingRecord } from '../shared/core/record.ts';
-import { pingDueEpochMs, pingEventType } from '../shared/limits/names.ts';
+import { isPing, mustLook, unknownFrom } from '../shared/core/reconcile.ts';
+import { assertTransition, doubtsOf, type AttemptedRecord, type DeliveryRecord, type UnknownRecord, type WaitingRecord } from '../shared/core/record.ts';
 import type { Endpoint } from '../shared/ports/index.ts';
 import { attempt } from './attempt.ts';
 import { buryConflict, finishBurial } from './bury.ts';
 import { blankOf, decideCopy } from './decide-copy.ts';
-import { noteHeldAgain, noteResend, waitUntilDue } from './hold.ts';
+import { look } from './look.ts';
+import { noteResend, waitUntilDue } from './hold.ts';
+import { noteHeldAgain } from './note-hold.ts';
 import { dropPayload, putBack, putBackFaulted, putBackPastClaim } from './retain.ts';
+import { leaveCopy } from './unknown.ts';
 import type { RateGate } from './spend-rate.ts';
 import type { Copy, DeliverDeps, Exit, Invocation } from './types.ts';
 
@@ -20,7 +23,9 @@ export interface Settled {
   readonly verdict?: 'success' | 'failure';
   /** True where the endpoint's rate had no room for it, or there was no socket: what becomes of its message is decided with that of the others. */
   readonly isUntried?: boolean;
-  /** Set where its record says that it is held until then, and the lane does not know of it yet. */
+  /** True where it was looked for. */
+  readonly hasLooked?: true;
+  /** Set where its record says that it is held until then, or looked for then, and the lane does not know of it yet. */
   readonly heldUntilEpochMs?: number;
 }
 
@@ -72,6 +77,10 @@ async function deliverClaimed(deps: DeliverDeps, claimed: Claimed): Promise<Sett
       return (await noteResend(deps, copy, record as WaitingRecord)) && (await noteHeldAgain(deps, record as WaitingRecord))
         ? { exit: { kind: 'ack' }, release: true }
         : { exit: await putBack(deps, copy.received), release: true };
+    case 'unknown':
+      return { exit: await leaveCopy(deps, copy, record as UnknownRecord), release: true };
+    case 'look':
+      return look(deps, claimed, record as UnknownRecord);
     case 'early':
       return early(deps, claimed, record as WaitingRecord);
     case 'conflict':
@@ -107,13 +116,15 @@ async function sendRenewed(deps: DeliverDeps, claimed: Claimed, next: WaitingRec
 
 async function send(deps: DeliverDeps, claimed: Claimed, waiting: WaitingRecord): Promise<Settled> {
   const { copy, endpoint, invocation, leaseId } = claimed;
+  const asPing = deps.serves === 'held' && isPing(waiting);
+  // Reconciled since then: what an earlier attempt has done must be found out first (U3).
+  if (!asPing && mustLook(waiting, endpoint.config)) return settle(deps, claimed, unsentUnknown(deps, claimed, waiting), true);
   const giveUp = reasonToGiveUp(waiting, endpoint.config, deps.clock.nowEpochMs());
   if (giveUp !== undefined) {
     const now = { ...waiting, lastEpochMs: deps.clock.nowEpochMs() };
     return settle(deps, claimed, dead(now, giveUp, `found ${giveUp} when it was due`), true);
   }
 
-  const asPing = isPing(deps, copy, waiting);
   // An operator's one question is asked all the same.
   if (!asPing && !(await claimed.rate.take())) return { exit: { kind: 'retain' }, release: true, isUntried: true };
 
@@ -144,11 +155,20 @@ async function send(deps: DeliverDeps, claimed: Claimed, waiting: WaitingRecord)
   return { ...settled, verdict: settledAs.state === 'delivered' ? 'success' : 'failure' };
 }
 
+/** What is not sent once more, because an earlier attempt may have arrived. */
+function unsentUnknown({ clock }: DeliverDeps, { endpoint, leaseId, copy }: Claimed, waiting: WaitingRecord): UnknownRecord {
+  const nowEpochMs = clock.nowEpochMs();
+  const base = { ...withResend(waiting, copy), lastEpochMs: nowEpochMs, lastLease: { leaseId, kind: 'settled' as const } };
+  return unknownFrom(base, endpoint.config, nowEpochMs, `${doubtsOf(waiting)} earlier attempts may have arrived`);
+}
+
 /** Writes the verdict, then takes the message to where the verdict says. */
 async function settle(deps: DeliverDeps, claimed: Claimed, to: AttemptedRecord, nothingSent: boolean): Promise<Settled> {
   const { copy, record, invocation } = claimed;
   assertTransition(record, to);
-  const answer = await deps.records.write(record, to);
+  // What is unknown outlives its message: nothing says so before its payload lies beside it.
+  const isKept = to.state !== 'unknown' || deps.serves === 'held' || (await deps.payloads.put(to, copy.received.body, deps.clock.nowEpochMs())) === 'written';
+  const answer = isKept ? await deps.records.write(record, to) : 'failed';
   if (answer !== 'written') {
     deps.telemetry.event('settle-failed', { endpointId: to.endpointId, eventId: to.eventId, answer });
     // The claim stays, unless nothing was sent: with no verdict in the record nobody may send again before it is reaped.
@@ -160,15 +180,15 @@ async function settle(deps: DeliverDeps, claimed: Claimed, to: AttemptedRecord, 
       return { exit: { kind: 'ack' }, release: true, record: to };
     case 'waiting':
       return { ...(await waitUntilDue(deps, copy, to, invocation)), release: true, record: to };
+    case 'unknown':
+      deps.telemetry.event('unknown', { endpointId: to.endpointId, eventId: to.eventId, stuck: to.stuck });
+      // The run of the drain that it ends in comes again in time; of others the lane learns with the rest of its wave.
+      if (deps.serves === 'held' || to.nextLookEpochMs === undefined) return { exit: { kind: 'ack' }, release: true, record: to };
+      return { exit: { kind: 'retain' }, release: true, record: to, heldUntilEpochMs: to.nextLookEpochMs };
     case 'dead':
       if (to.phase === 'buried') return { exit: { kind: 'ack' }, release: true, record: to };
       return { exit: await finishBurial(deps, copy.received, to), release: true, record: to };
   }
-}
-
-/** An operator's test event, which only the hold brings, due before all others; a producer's event of that type is one like any other. */
-function isPing({ serves }: DeliverDeps, { message }: Copy, { dueEpochMs }: WaitingRecord): boolean {
-  return serves === 'held' && message.eventType === pingEventType && dueEpochMs === pingDueEpochMs;
 }
 
 function withResend(record: WaitingRecord, copy: Copy): WaitingRecord {

@@ -1,15 +1,16 @@
 import { probedFromEpochMs } from '../shared/core/breaker.ts';
-import { claimEndsEpochMs, isExpired, type Lane } from '../shared/core/lane.ts';
+import { claimEndsEpochMs, isExpired } from '../shared/core/lane.ts';
 import { held, renewed } from '../shared/core/decide.ts';
 import { pausedFor } from '../shared/core/rate.ts';
-import { assertTransition, type DeliveryRecord, type WaitingRecord } from '../shared/core/record.ts';
+import { assertTransition, type DeliveryRecord, type UnknownRecord, type WaitingRecord } from '../shared/core/record.ts';
 import type { EndpointConfig } from '../shared/limits/endpoint-schema.ts';
 import { hold as limits, putBack as putBackLimits } from '../shared/limits/numbers.ts';
-import type { MoveAnswer, ReceivedMessage } from '../shared/ports/index.ts';
+import type { ReceivedMessage } from '../shared/ports/index.ts';
 import { buryConflict, buryOverLimit, finishBurial } from './bury.ts';
 import { blankOf, decideCopy } from './decide-copy.ts';
 import { reapExpired } from './reap.ts';
 import { dropPayload, putBack, putBackPastClaim, putBackUntil, putBackUntried } from './retain.ts';
+import { noteHold, noteUnknownAgain } from './note-hold.ts';
 import type { Settled } from './deliver-one.ts';
 import type { Copy, DeliverDeps, Exit, Invocation } from './types.ts';
 import type { Stop, Waves } from './waves.ts';
@@ -67,13 +68,17 @@ async function store(deps: DeliverDeps, copy: Copy, record: DeliveryRecord | und
   if (why.seen !== undefined && claim !== undefined) {
     // A copy that goes takes with it whoever would come for the claim of a dead worker.
     if (!isExpired(why.seen, claim, nowEpochMs)) return { exit: await putBackPastClaim(deps, copy.received, claimEndsEpochMs(why.seen, claim), invocation) };
-    if (!(await reapExpired(deps, copy, claim))) return { exit: await putBack(deps, copy.received) };
+    if (!(await reapExpired(deps, copy, claim, why.config))) return { exit: await putBack(deps, copy.received) };
     return { exit: await putBackUntried(deps, copy.received, why, invocation) };
   }
   const decision = await decideCopy(deps, copy, record, nowEpochMs);
   switch (decision.kind) {
     case 'held':
       return { exit: (await noteResend(deps, copy, record as WaitingRecord)) ? 'held' : await putBack(deps, copy.received) };
+    case 'unknown':
+      // Whether a claim is left is not known; or what it asks for again is to be noted, which needs the claim.
+      if (why.seen === undefined || copy.message.resend > (record as UnknownRecord).resend) return { exit: await putBackUntried(deps, copy.received, why, invocation) };
+      return { exit: (await noteUnknownAgain(deps, record as UnknownRecord)) ? { kind: 'ack' } : await putBack(deps, copy.received) };
     case 'proceed':
     case 'early':
       if (why.isFull) return { exit: await buryOverLimit(deps, copy, record, why.endpoint, invocation) };
@@ -98,6 +103,8 @@ async function store(deps: DeliverDeps, copy: Copy, record: DeliveryRecord | und
       return stored;
     }
     case 'unread':
+    case 'look':
+      // Nothing may be done on what was not read; and only the drain looks.
       return { exit: await putBack(deps, copy.received) };
   }
 }
@@ -126,7 +133,7 @@ async function holdRenewed(deps: DeliverDeps, copy: Copy, record: DeliveryRecord
   }
   if (claim !== undefined && claim.endsEpochMs > nowEpochMs) return { exit: await putBackPastClaim(deps, received, claim.endsEpochMs, invocation) };
   // Of a dead worker, which nobody else would clear while nothing is sent.
-  if (claim !== undefined) await reapExpired(deps, copy, claim);
+  if (claim !== undefined) await reapExpired(deps, copy, claim, endpoint?.config);
   return { exit: await putBack(deps, received) };
 }
 
@@ -144,11 +151,12 @@ export async function waitUntilDue(deps: DeliverDeps, copy: Copy, record: Waitin
   return { exit: await putBackUntil(deps, copy.received, dueEpochMs, invocation) };
 }
 
-/** Notes in the lane what a wave has held, all of it at once, and has the drain come when the first is due; then their messages may go. */
+/** Notes in the lane what a wave has held, or is to be looked for, all of it at once, and has the drain come when the first is due; then their messages may go. */
 export async function noteHolds(deps: DeliverDeps, endpointId: string, settled: ReadonlyMap<Copy, Settled>, invocation: Invocation): Promise<ReadonlyMap<Copy, Settled>> {
   const holds = [...settled].flatMap(([copy, one]) => (one.heldUntilEpochMs === undefined ? [] : [{ copy, one, dueEpochMs: one.heldUntilEpochMs }]));
   if (holds.length === 0) return settled;
-  const isNoted = await noteHold(deps, { endpointId, count: holds.length, wakeAtEpochMs: Math.min(...holds.map(({ dueEpochMs }) => dueEpochMs)), isReady: false });
+  const count = holds.filter(({ one }) => one.record?.state !== 'unknown').length;
+  const isNoted = await noteHold(deps, { endpointId, count, wakeAtEpochMs: Math.min(...holds.map(({ dueEpochMs }) => dueEpochMs)), isReady: false });
   const noted = holds.map(async ({ copy, one, dueEpochMs }): Promise<[Copy, Settled]> => [copy, { ...one, exit: isNoted ? { kind: 'ack' } : await putBackUntil(deps, copy.received, dueEpochMs, invocation) }]);
   return new Map([...settled, ...(await Promise.all(noted))]);
 }
@@ -158,54 +166,12 @@ function isLong(untilEpochMs: number, nowEpochMs: number): boolean {
   return untilEpochMs - nowEpochMs > limits.directMs;
 }
 
-/** A copy of what is held already: whoever held it may have died before it was noted. False where that is not known now. */
-export function noteHeldAgain(deps: Pick<DeliverDeps, 'lanes' | 'wakeUps' | 'clock' | 'telemetry'>, { endpointId, dueEpochMs }: WaitingRecord): Promise<boolean> {
-  const nowEpochMs = deps.clock.nowEpochMs();
-  return noteHold(deps, { endpointId, count: 0, wakeAtEpochMs: Math.max(dueEpochMs, nowEpochMs), isReady: dueEpochMs <= nowEpochMs });
-}
-
 /**
  * What is held is asked for again, and the delivery under way answers it: noted before the copy is acknowledged, or a second
  * receive of it would ask once more, for a generation whose message is gone. False where that is not known to be noted.
  */
 export async function noteResend(deps: Pick<DeliverDeps, 'records'>, { message }: Copy, record: WaitingRecord): Promise<boolean> {
   return message.resend <= record.resend || (await deps.records.hold(record, held(record, message.resend))) === 'written';
-}
-
-/** The lane's flag, then the wake-up. True once the sweep would find what is held, whatever becomes of the wake-up. */
-export async function noteHold(deps: Pick<DeliverDeps, 'lanes' | 'wakeUps' | 'clock' | 'telemetry'>, note: { endpointId: string; count: number; wakeAtEpochMs: number; isReady: boolean }): Promise<boolean> {
-  const { endpointId, count, wakeAtEpochMs, isReady } = note;
-  const nowEpochMs = deps.clock.nowEpochMs();
-  const answer = await deps.lanes.hold(endpointId, { count, nowEpochMs, wakeAtEpochMs, isReady });
-  if (answer.kind !== 'noted') return false;
-  deps.telemetry.event('held', { endpointId, copies: count });
-  return wakeBy(deps, endpointId, answer.before, { wakeAtEpochMs, nowEpochMs });
-}
-
-/** Has the drain come no later than that. Others hold at the same time, and may have moved the wake-up to a time that is still too late. */
-async function wakeBy(deps: Pick<DeliverDeps, 'lanes' | 'wakeUps' | 'telemetry'>, endpointId: string, before: Lane, { wakeAtEpochMs, nowEpochMs }: { wakeAtEpochMs: number; nowEpochMs: number }): Promise<boolean> {
-  let { holding, drain } = before;
-  for (let tries = 0; tries < limits.wakeTries; tries++) {
-    // A run that is alive looks again before it ends.
-    const isRunning = drain !== undefined && drain.expiresEpochMs > nowEpochMs;
-    if (isRunning || (holding !== undefined && holding.wakeAtEpochMs <= wakeAtEpochMs)) return true;
-    try {
-      const answer: MoveAnswer = holding === undefined ? { kind: 'moved' } : await deps.lanes.moveWakeUp(endpointId, holding.wakeAtEpochMs, wakeAtEpochMs);
-      if (answer.kind === 'moved') {
-        await deps.wakeUps.order(endpointId, wakeAtEpochMs, nowEpochMs);
-        return true;
-      }
-      if (answer.kind === 'unsure') continue;
-      // A run has found it, and that nothing is held any more.
-      if (answer.lane?.holding === undefined) return true;
-      ({ holding, drain } = answer.lane);
-    } catch (error) {
-      // Held it is, and the lane says since when somebody should have come: the sweep finds it.
-      deps.telemetry.fault('wake-up-failed', error, { endpointId });
-      return true;
-    }
-  }
-  return false;
 }
 
 /** When the drain can do something about it: not while the endpoint wants to be left alone, whatever else stands in the way. */

@@ -49,6 +49,8 @@ export interface Copy extends Wanted {
   readonly received: ReceivedMessage;
   readonly message: Message;
   readonly recordKey: string;
+  /** Of the drain: it is not held, but unknown, and is to be looked for. */
+  readonly isUnknown?: boolean;
 }
 
 /** What becomes of a received message. */

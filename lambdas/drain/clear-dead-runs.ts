@@ -8,8 +8,9 @@ import type { DrainDeps } from './types.ts';
  */
 export async function clearDeadRuns(deps: DrainDeps, endpointId: string, lane: Lane): Promise<void> {
   const nowEpochMs = deps.clock.nowEpochMs();
+  const policy = lane.claims.size === 0 ? undefined : (await deps.endpoints.get(endpointId))?.config;
   for (const [claimKey, claim] of lane.claims) {
-    if (isExpired(lane, claim, nowEpochMs)) await reapOrphan(deps, { endpointId, claimKey }, claim);
+    if (isExpired(lane, claim, nowEpochMs)) await reapOrphan(deps, { endpointId, claimKey, policy }, claim);
   }
   for (const [leaseId, lease] of lane.leases) {
     if (lease.expiresEpochMs <= nowEpochMs) await deps.lanes.reapLease(endpointId, leaseId, lease);

@@ -3,11 +3,12 @@ import { sendWaves, type Waves } from '../deliver/waves.ts';
 import { probedFromEpochMs } from '../shared/core/breaker.ts';
 import type { Lane } from '../shared/core/lane.ts';
 import { drain as limits, hold as holdLimits, lease } from '../shared/limits/numbers.ts';
+import type { HeldPage } from '../shared/ports/index.ts';
 import { buryAged } from './bury-aged.ts';
 import { clearDeadRuns } from './clear-dead-runs.ts';
 import { endRun, type Next, type Run } from './end-run.ts';
 import { finishBurials } from './finish-burials.ts';
-import { createHeldCopies } from './held-copies.ts';
+import { byTurns, createHeldCopies, createUnknownCopies } from './held-copies.ts';
 import { createTurn, type Turn } from './turn.ts';
 import type { DrainDeps } from './types.ts';
 
@@ -49,8 +50,9 @@ async function serve(deps: DrainDeps, endpointId: string, lane: Lane, invocation
   await clearDeadRuns(deps, endpointId, lane);
   const isBuried = await finishBurials(deps, endpointId);
   const turn = createTurn(deps, lane.nextAtEpochMs, invocation);
-  const held = createHeldCopies(deps, endpointId, { pageSize: limits.pageLanes * Math.max(1, lane.slots), isOver: turn.isOver });
-  const waves = await sendWaves(deps, endpointId, [], turn.pacing(held), invocation);
+  const pages = { pageSize: limits.pageLanes * Math.max(1, lane.slots), isOver: turn.isOver };
+  const held = createHeldCopies(deps, endpointId, pages);
+  const waves = await sendWaves(deps, endpointId, [], turn.pacing(byTurns(createUnknownCopies(deps, endpointId, pages), held)), invocation);
   const aged = await buryAged(deps, waves, held, invocation);
   await turn.ended();
   const taken = turn.taken() + aged.buried + [...waves.exits.values()].filter(({ kind }) => kind === 'ack').length;
@@ -96,7 +98,11 @@ async function nextOf(deps: DrainDeps, endpointId: string, { stop, endpoint }: W
     case 'slow':
       return { kind: 'blocked', untilEpochMs: soonEpochMs };
     case 'done': {
-      const dueEpochMs = await earliestDue(deps, endpointId, turn);
+      const times = await Promise.all([
+        earliest(deps, { page: (from) => deps.held.page(endpointId, limits.lookPage, from), timeOf: (key) => turn.dueOf(key), known: turn.earliestDue() }),
+        earliest(deps, { page: (from) => deps.held.unknown(endpointId, limits.lookPage, from), timeOf: (key) => turn.lookOf(key), known: turn.earliestLook() }),
+      ]);
+      const dueEpochMs = times.reduce((first, at) => (first === undefined || (at !== undefined && at < first) ? at : first), undefined);
       if (dueEpochMs === undefined) return { kind: 'empty' };
       // Due before the next run: it may be sent then, were there room.
       return dueEpochMs < soonEpochMs ? { kind: 'blocked', untilEpochMs: soonEpochMs } : { kind: 'due', fromEpochMs: dueEpochMs };
@@ -104,15 +110,22 @@ async function nextOf(deps: DrainDeps, endpointId: string, { stop, endpoint }: W
   }
 }
 
-/** When the first of what is held is due, as far as the index knows; what this run has settled it may still show as it was before. */
-async function earliestDue(deps: DrainDeps, endpointId: string, turn: Turn): Promise<number | undefined> {
+/** What is held, or what is unknown, as the index shows it, and what this run knows better. */
+interface Indexed {
+  readonly page: (from: unknown) => Promise<HeldPage>;
+  readonly timeOf: Turn['dueOf'];
+  /** What this run has put off itself, the index may not show at all yet. */
+  readonly known: number | undefined;
+}
+
+/** When the first of it is due, as far as the index knows; what this run has settled it may still show as it was before. */
+async function earliest(deps: DrainDeps, index: Indexed): Promise<number | undefined> {
   let from: unknown;
-  // What this run has put off itself, the index may not show at all yet.
-  let known = turn.earliestDue();
+  let { known } = index;
   for (let pages = 0; pages < limits.lookPages; pages++) {
-    const { keys, next } = await deps.held.page(endpointId, limits.lookPage, from);
+    const { keys, next } = await index.page(from);
     for (const { recordKey, dueEpochMs } of keys) {
-      const now = turn.dueOf(recordKey);
+      const now = index.timeOf(recordKey);
       if (now === 'taken') continue;
       const due = now ?? dueEpochMs;
       known = Math.min(known ?? due, due);

@@ -1,9 +1,10 @@
 import type { Copy } from '../deliver/types.ts';
 import { shortHash } from '../shared/core/keys.ts';
 import { parseMessage } from '../shared/core/parse.ts';
-import type { WaitingRecord } from '../shared/core/record.ts';
+import type { DeliveryRecord, UnknownRecord, WaitingRecord } from '../shared/core/record.ts';
 import { drain as limits } from '../shared/limits/numbers.ts';
-import { buryLost } from './bury-lost.ts';
+import type { HeldPage } from '../shared/ports/index.ts';
+import { buryLost, leaveLost } from './bury-lost.ts';
 import type { DrainDeps } from './types.ts';
 
 /** What is held for an endpoint, the longest due first; read ahead, for the next wave must not wait for it. */
@@ -12,8 +13,50 @@ export interface HeldCopies {
   next(): Promise<readonly Copy[]>;
 }
 
-/** `pageSize`: deliveries that are read together. */
-export function createHeldCopies(deps: DrainDeps, endpointId: string, { pageSize, isOver }: { pageSize: number; isOver: () => boolean }): HeldCopies {
+interface Pages {
+  /** Deliveries that are read together. */
+  readonly pageSize: number;
+  readonly isOver: () => boolean;
+}
+
+export function createHeldCopies(deps: DrainDeps, endpointId: string, pages: Pages): HeldCopies {
+  return createCopies(deps, pages, {
+    page: (limit, from) => deps.held.page(endpointId, limit, from),
+    isOf: (record) => record.state === 'waiting' && record.home === 'held',
+    lost: (record, body) => buryLost(deps, record as WaitingRecord, body),
+  });
+}
+
+/** What is to be looked for, the longest due first. */
+export function createUnknownCopies(deps: DrainDeps, endpointId: string, pages: Pages): HeldCopies {
+  return createCopies(deps, pages, {
+    page: (limit, from) => deps.held.unknown(endpointId, limit, from),
+    isOf: (record) => record.state === 'unknown',
+    lost: (record, body) => leaveLost(deps, record as UnknownRecord, body),
+  });
+}
+
+/** Of two sources a page each by turns: neither a backlog nor what is looked for holds the other up. */
+export function byTurns(one: HeldCopies, other: HeldCopies): HeldCopies {
+  let [first, second] = [one, other];
+  return {
+    async next() {
+      [first, second] = [second, first];
+      const copies = await second.next();
+      return copies.length > 0 ? copies : first.next();
+    },
+  };
+}
+
+interface Source {
+  page(limit: number, from: unknown): Promise<HeldPage>;
+  /** Whether a record is still what its index says. */
+  isOf(record: DeliveryRecord): boolean;
+  /** One whose payload is gone, or cannot be read. */
+  lost(record: DeliveryRecord, body: string | undefined): Promise<void>;
+}
+
+function createCopies(deps: DrainDeps, { pageSize, isOver }: Pages, source: Source): HeldCopies {
   /** By record key: once in a run, for the index may still show what has been dealt with. */
   const seen = new Set<string>();
   let from: unknown;
@@ -22,13 +65,13 @@ export function createHeldCopies(deps: DrainDeps, endpointId: string, { pageSize
 
   const load = async (): Promise<readonly Copy[]> => {
     while (!isAtEnd && !isOver() && seen.size < limits.maxPerRun) {
-      const page = await deps.held.page(endpointId, pageSize, from);
+      const page = await source.page(pageSize, from);
       const nowEpochMs = deps.clock.nowEpochMs();
       const due = page.keys.filter((key) => key.dueEpochMs <= nowEpochMs);
       from = page.next;
       isAtEnd = page.next === undefined || due.length < page.keys.length;
       const fresh = due.filter(({ recordKey }) => !seen.has(recordKey) && seen.add(recordKey));
-      const { copies, isWhole } = await copiesOf(deps, fresh.map(({ recordKey }) => recordKey));
+      const { copies, isWhole } = await copiesOf(deps, source, fresh.map(({ recordKey }) => recordKey));
       // A table that gives no more now would not for the next page either, and what follows must not overtake.
       if (!isWhole) isAtEnd = true;
       if (copies.length > 0) return copies;
@@ -50,11 +93,11 @@ export function createHeldCopies(deps: DrainDeps, endpointId: string, { pageSize
   };
 }
 
-/** Records, strongly read, then the payloads of those that are still held; in the order of their keys. `isWhole`: none was unread. */
-async function copiesOf(deps: DrainDeps, recordKeys: readonly string[]): Promise<{ copies: Copy[]; isWhole: boolean }> {
+/** Records, strongly read, then the payloads of those that still belong to the source; in the order of their keys. `isWhole`: none was unread. */
+async function copiesOf(deps: DrainDeps, source: Source, recordKeys: readonly string[]): Promise<{ copies: Copy[]; isWhole: boolean }> {
   if (recordKeys.length === 0) return { copies: [], isWhole: true };
   const { found, unread } = await deps.records.read(recordKeys);
-  const held = recordKeys.map((key) => found.get(key)).filter((record): record is WaitingRecord => record?.state === 'waiting' && record.home === 'held');
+  const held = recordKeys.map((key) => found.get(key)).filter((record) => record !== undefined && source.isOf(record)) as DeliveryRecord[];
   if (held.length === 0) return { copies: [], isWhole: unread.size === 0 };
   const payloads = await deps.payloads.read(held);
   const copies: Copy[] = [];
@@ -62,12 +105,12 @@ async function copiesOf(deps: DrainDeps, recordKeys: readonly string[]): Promise
     const body = payloads.found.get(record.recordKey);
     const copy = body === undefined ? undefined : copyOf(record, body);
     if (copy !== undefined) copies.push(copy);
-    else if (!payloads.unread.has(record.recordKey)) await buryLost(deps, record, body);
+    else if (!payloads.unread.has(record.recordKey)) await source.lost(record, body);
   }
   return { copies, isWhole: unread.size === 0 && payloads.unread.size === 0 };
 }
 
-function copyOf(record: WaitingRecord, body: string): Copy | undefined {
+function copyOf(record: DeliveryRecord, body: string): Copy | undefined {
   const parsed = parseMessage(body);
   if (!parsed.ok) return undefined;
   return {
@@ -76,6 +119,7 @@ function copyOf(record: WaitingRecord, body: string): Copy | undefined {
     claimKey: parsed.message.claimKey,
     recordKey: record.recordKey,
     shortHash: shortHash(record.payloadHash),
+    ...(record.state === 'unknown' ? { isUnknown: true } : {}),
     received: {
       messageId: record.recordKey, receiptHandle: '', body, receiveCount: 1, sentEpochMs: record.firstEpochMs, deadLetterGeneration: undefined,
     },

@@ -19,14 +19,25 @@ export interface Turn {
   dueOf(recordKey: string): number | 'taken' | undefined;
   /** The first of these times. */
   earliestDue(): number | undefined;
+  /** Likewise of what is unknown: when it is looked for next, and the first of these times. */
+  lookOf(recordKey: string): number | 'taken' | undefined;
+  earliestLook(): number | undefined;
   /** Waits for what the turn has left behind it. */
   ended(): Promise<void>;
+}
+
+/** By record key; `taken` where it is in that index no more. */
+type Times = Map<string, number | 'taken'>;
+
+function earliestOf(times: Times): number | undefined {
+  return [...times.values()].reduce<number | undefined>((first, at) => (at === 'taken' || (first !== undefined && first <= at) ? first : at), undefined);
 }
 
 export function createTurn(deps: DrainDeps, nextAtEpochMs: number | undefined, invocation: Invocation): Turn {
   const endsMs = deps.clock.monotonicMs() + limits.turnMs;
   const neededMs = budgets.connectionMs + budgets.maxTotalMs + deps.limits.settleMarginMs;
-  const dues = new Map<string, number | 'taken'>();
+  const dues: Times = new Map();
+  const looks: Times = new Map();
   const removals = new Set<Promise<void>>();
   let idleSinceMs: number | undefined;
   let attempts = 0;
@@ -41,7 +52,9 @@ export function createTurn(deps: DrainDeps, nextAtEpochMs: number | undefined, i
     taken: () => taken,
     hasOpenBurial: () => hasOpenBurial,
     dueOf: (recordKey) => dues.get(recordKey),
-    earliestDue: () => [...dues.values()].reduce<number | undefined>((first, due) => (due === 'taken' || (first !== undefined && first <= due) ? first : due), undefined),
+    earliestDue: () => earliestOf(dues),
+    lookOf: (recordKey) => looks.get(recordKey),
+    earliestLook: () => earliestOf(looks),
     ended: async () => void (await Promise.all(removals)),
     pacing: (held) => ({ nextAtEpochMs, more: () => (isOver() ? Promise.resolve([]) : held.next()), goesOn, wait, settled }),
   };
@@ -63,15 +76,18 @@ export function createTurn(deps: DrainDeps, nextAtEpochMs: number | undefined, i
   }
 
   function settled(wave: ReadonlyMap<Copy, Settled>): void {
-    for (const [{ recordKey }, { record, verdict, exit }] of wave) {
-      if (verdict !== undefined) {
+    for (const [{ recordKey, isUnknown = false }, { record, verdict, exit, hasLooked }] of wave) {
+      if (verdict !== undefined || hasLooked === true) {
         attempts++;
         idleSinceMs = undefined;
       }
-      if (record?.state === 'waiting') dues.set(recordKey, record.dueEpochMs);
-      if (record === undefined || record.state === 'waiting') continue;
-      dues.set(recordKey, 'taken');
-      taken++;
+      if (record === undefined) continue;
+      const isHeld = record.state === 'waiting';
+      dues.set(recordKey, isHeld ? record.dueEpochMs : 'taken');
+      looks.set(recordKey, record.state === 'unknown' ? (record.nextLookEpochMs ?? 'taken') : 'taken');
+      // What is looked for is not held; what was found absent is again.
+      taken += Number(!isUnknown) - Number(isHeld);
+      if (isHeld || record.state === 'unknown') continue;
       if (record.state === 'dead' && exit.kind === 'retain') hasOpenBurial = true;
       // Of what has arrived or was dropped nothing is kept; of what is dead the payload is, for its replay.
       if (record.state !== 'dead' || record.reason === 'ping-failed') remove(record);

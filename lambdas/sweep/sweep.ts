@@ -14,13 +14,15 @@ export interface SweepDeps {
   readonly holding: {
     /** Lanes whose wake-up was due before a time, the longest overdue first. */
     overdue(beforeEpochMs: number, limit: number): Promise<readonly Overdue[]>;
-    /** Endpoints that have held deliveries, or burials that were begun before a time and not finished; of one of `parts` parts of them. */
+    /** Endpoints that have held deliveries, or unknown ones that are to be looked for, or burials that were begun before a time and not finished; of one of `parts` parts of them. */
     withHeld(part: number, parts: number, buriedBeforeEpochMs: number): Promise<ReadonlySet<string>>;
     /** True where the endpoint's lane says that something is held, or there is no lane that could. */
     isKnown(endpointId: string): Promise<boolean>;
   };
   /** Wakes the drain now. Rejects if that is not known to be ordered. */
   wake(endpointId: string): Promise<void>;
+  /** Since when the oldest delivery is unknown; undefined where none is. Rejects where that cannot be read. */
+  oldestUnknown(): Promise<number | undefined>;
   readonly deadLetters: {
     /** Copies in the dead-letter queue that could be received now, about. */
     ready(): Promise<number>;
@@ -38,8 +40,20 @@ export async function sweep(deps: SweepDeps): Promise<void> {
   const startedMs = deps.clock.monotonicMs();
   const woken = await wakeOverdue(deps);
   const found = await repairLanes(deps);
+  await gaugeUnknown(deps);
   deps.telemetry.event('swept', { woken, found });
   await tidy(deps, startedMs);
+}
+
+/** How long somebody has not known of a delivery whether it arrived: 0 where all is known. */
+async function gaugeUnknown(deps: SweepDeps): Promise<void> {
+  try {
+    const sinceEpochMs = await deps.oldestUnknown();
+    const ageMs = sinceEpochMs === undefined ? 0 : deps.clock.nowEpochMs() - sinceEpochMs;
+    deps.telemetry.gauge('oldest_unknown_age', Math.max(0, Math.round(ageMs / 1_000)), 'Seconds');
+  } catch (error) {
+    deps.telemetry.fault('unknown-unread', error);
+  }
 }
 
 /** Never costs the rest of the run anything: it comes last, and what it does not get done stays harmless. */

@@ -113,7 +113,7 @@ describe('reaping', () => {
   beforeEach(() => subject.world.lanes.admit(lane.ask(['a', 'b'])));
   const reap = () => {
     const { claimKey, shortHash } = lane.names('a');
-    const ambiguous = { from: undefined, to: afterReap(waiting(), 'l1', expiresEpochMs) };
+    const ambiguous = { from: undefined, to: afterReap(waiting(), 'l1', expiresEpochMs, undefined) };
     return faulty.lanes.reapClaim({ endpointId: lane.endpointId, claimKey, claim: { leaseId: 'l1', shortHash }, ambiguous });
   };
 

@@ -133,7 +133,7 @@ describe('afterReap', () => {
   it('counts one ambiguous attempt, due at once or as it was, and is a legal transition', () => {
     fc.assert(
       fc.property(waitingRecord, (record) => {
-        const next = afterReap(record, 'lease-9', verdict.nowEpochMs);
+        const next = afterReap(record, 'lease-9', verdict.nowEpochMs, configOf());
         assertTransition(record, next);
         expect(next).toMatchObject({ state: 'waiting', attempt: record.attempt + 1, ambiguous: record.ambiguous + 1, dueEpochMs: Math.min(record.dueEpochMs, verdict.nowEpochMs), lastLease: { leaseId: 'lease-9', kind: 'reaped' } });
         expectSameIdentity(record, next);

@@ -20,7 +20,7 @@ describe('endpointSchema', () => {
       budgetsMs: { connection: 2_000, setup: 3_000, write: 5_000, read: 10_000, total: 15_000 },
       adaptiveRead: null,
       retry: { baseS: 5, factor: 4, capS: 86_400, attempts: 12, maxAgeS: 259_200, jitter: 'full' },
-      onRejected: 'deadLetter', onAmbiguous: 'retry',
+      onRejected: 'deadLetter', onAmbiguous: 'retry', maxAmbiguous: null, lookup: null,
       breaker: { windowS: 60, minAttempts: 20, failureRatio: 0.5, connectFailures: 5, slowP95Ms: null, openS: 30, maxOpenS: 900 },
     });
   });
@@ -57,7 +57,7 @@ describe('endpointSchema', () => {
     ['a rate of nothing', { maxPerSecond: 0 }, 'maxPerSecond: '],
     ['a rate of 1,001 a second', { maxPerSecond: 1_001 }, 'maxPerSecond: '],
     ['adaptive reads', { adaptiveRead: {} }, 'adaptiveRead: only null is supported'],
-    ['reconciliation', { onAmbiguous: 'reconcile' }, 'onAmbiguous: only "retry"'],
+    ['another policy of what is uncertain', { onAmbiguous: 'hope' }, 'onAmbiguous: must be "retry"'],
     ['a ceiling of latency that no attempt could pass', { breaker: { slowP95Ms: 20_001 } }, 'breaker.slowP95Ms: '],
     ['a ceiling of latency of nothing', { breaker: { slowP95Ms: 0 } }, 'breaker.slowP95Ms: '],
     ['a breaker that never opens', { breaker: { failureRatio: 1.1 } }, 'breaker.failureRatio: '],

@@ -34,7 +34,7 @@ describe('a request', () => {
     const { config, ...rest } = endpointOf();
     await runBy({ config, ...rest });
     // Of a later version: this one registers nothing else than "retry".
-    await runBy({ config: { ...config, onAmbiguous: 'reconcile' as never }, ...rest }, 'evt_2');
+    await runBy({ config: { ...config, onAmbiguous: 'reconcile' }, ...rest }, 'evt_2');
     expect(h.http.requests.map(({ freshTry }) => freshTry)).toEqual([true, false]);
   });
 

@@ -254,7 +254,7 @@ describe('a port that throws', () => {
   });
 
   it('http keeps message and claim, for a byte may have left', async () => {
-    expect(await h.runOne(bodyOf(), {}, { http: { post: boom } })).toMatchObject({ exit: 'retain' });
+    expect(await h.runOne(bodyOf(), {}, { http: { post: boom, get: boom } })).toMatchObject({ exit: 'retain' });
     expect((await h.lane()).claims.size).toBe(1);
     expect(await h.lane()).toMatchObject({ avail: 8 });
   });

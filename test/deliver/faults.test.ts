@@ -57,7 +57,7 @@ describe('a fault', () => {
   });
 
   it.each([[1, pastClaimS], [20, 2_700]])('of a delivery under its claim, at the %i. receive: for %i s, beyond the claim', async (receiveCount, delayS) => {
-    expect(await h.runOne(bodyOf(), { receiveCount }, { http: { post: boom } })).toMatchObject({ exit: 'retain', delayS });
+    expect(await h.runOne(bodyOf(), { receiveCount }, { http: { post: boom, get: boom } })).toMatchObject({ exit: 'retain', delayS });
     expect((await h.lane()).claims.size).toBe(1);
     h.clock.advance(delayS * 1_000);
     expect(await h.runOne(bodyOf(), { sentEpochMs: t0EpochMs })).toMatchObject({ exit: 'ack' });
@@ -78,7 +78,7 @@ describe('a fault', () => {
     const endpoints = { ...h.deps.endpoints, get: (id: string) => (id === 'other' ? boom() : h.deps.endpoints.get(id)) };
     const [other, good] = [receivedOf(bodyOf({ endpointId: 'other' })), receivedOf(bodyOf())];
     expect(await h.run([other, good], { endpoints })).toEqual([other.messageId]);
-    expect(await h.runOne(bodyOf({ eventId: 'evt_2' }), {}, { http: { post: boom } })).toMatchObject({ exit: 'retain' });
+    expect(await h.runOne(bodyOf({ eventId: 'evt_2' }), {}, { http: { post: boom, get: boom } })).toMatchObject({ exit: 'retain' });
     expect(h.telemetry.faults.map((fault) => fault.name)).toEqual(['group-failed', 'put-back-failed', 'delivery-failed', 'put-back-failed']);
   });
 });

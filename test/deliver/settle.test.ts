@@ -223,7 +223,7 @@ describe('the next generation', () => {
     h.store.seed(deadOf('buried', { lastLease: { leaseId: 'old', kind: 'settled' } }));
     // The sender dies amid its request: neither settle nor give-back happen.
     const crash = () => new Promise<never>(() => undefined);
-    void h.run([receivedOf(bodyOf(), { deadLetterGeneration: 0 })], { http: { post: crash } });
+    void h.run([receivedOf(bodyOf(), { deadLetterGeneration: 0 })], { http: { post: crash, get: crash } });
     await expect.poll(() => h.record()).toMatchObject({ state: 'waiting', generation: 1, attempt: 0 });
     h.clock.advance(35_000);
     expect(await h.runOne(bodyOf(), { deadLetterGeneration: 0 })).toMatchObject({ exit: 'ack' });

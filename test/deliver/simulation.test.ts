@@ -106,6 +106,7 @@ class World {
         markBuried: alive((record: DeadRecord) => records.markBuried(record)),
       },
       http: {
+        get: () => Promise.reject(new Error('nothing is looked for')),
         post: async (request) => {
           await alive(() => Promise.resolve())();
           const outcome = await post(request);

@@ -2,7 +2,7 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { createEndpointCache } from '../../lambdas/deliver/endpoint-cache.ts';
 import { underSwitch } from '../../lambdas/deliver/fleet-view.ts';
-import { noteHold } from '../../lambdas/deliver/hold.ts';
+import { noteHold } from '../../lambdas/deliver/note-hold.ts';
 import { drainBatch } from '../../lambdas/drain/drain-batch.ts';
 import type { Fleet } from '../../lambdas/shared/core/fleet.ts';
 import { drain as limits, fleet as fleetLimits, hold as holds, lease } from '../../lambdas/shared/limits/numbers.ts';

@@ -293,6 +293,7 @@ class Run {
         bury: (_body, { recordKey, generation }) => this.#ask({ kind: 'bury', label: 'DLQ', operation: 'bury', input: { recordKey, generation } }) as Promise<void>,
       },
       http: {
+        get: () => Promise.reject(new Error('nothing is looked for')),
         post: ({ headers, version }) => {
           const { 'webhook-id': eventId, 'sluice-attempt': attempt, 'sluice-possible-duplicate': duplicate } = headers;
           return this.#ask({ kind: 'post', label: 'POST', operation: 'post', input: { eventId, attempt, duplicate, version } }) as Promise<HttpOutcome>;
@@ -301,6 +302,7 @@ class Run {
       telemetry: {
         attempt: () => undefined,
         event: () => undefined,
+        gauge: () => undefined,
         fault: (name, error) => {
           // A dead-letter queue that is away is said, and is no bug.
           if (name !== 'bury-failed') this.faults.push(`${name}: ${String(error)}`);

@@ -4,7 +4,7 @@ import { dead, dropped } from '../../lambdas/shared/core/decide.ts';
 import { claimKeyOf, hashOf, recordKeyOf, shortHash } from '../../lambdas/shared/core/keys.ts';
 import type { Lane } from '../../lambdas/shared/core/lane.ts';
 import type { Timing } from '../../lambdas/shared/core/outcome.ts';
-import { blankRecord, type DeadReason, type DeadRecord, type DeliveredRecord, type DeliveryRecord, type DroppedRecord, type WaitingRecord } from '../../lambdas/shared/core/record.ts';
+import { blankRecord, type DeadReason, type DeadRecord, type DeliveredRecord, type DeliveryRecord, type DroppedRecord, type UnknownRecord, type WaitingRecord } from '../../lambdas/shared/core/record.ts';
 import { endpointSchema, type EndpointConfig } from '../../lambdas/shared/limits/endpoint-schema.ts';
 import { formatSecret } from '../../lambdas/shared/limits/secret.ts';
 import type { Endpoint, ReceivedMessage } from '../../lambdas/shared/ports/index.ts';
@@ -61,7 +61,15 @@ export function waitingOf(overrides: Partial<WaitingRecord> = {}, names: Names =
 
 export function deliveredOf(overrides: Partial<WaitingRecord> = {}, names: Names = {}): DeliveredRecord {
   const { state: _state, home: _home, dueEpochMs: _due, ...common } = waitingOf({ attempt: 1, ...overrides }, names);
-  return { ...common, state: 'delivered' };
+  return { ...common, state: 'delivered', via: 'response' };
+}
+
+/** Unknown since its one attempt, and looked for a minute later unless `overrides` say otherwise. */
+export function unknownOf(overrides: Partial<UnknownRecord> = {}, names: Names = {}): UnknownRecord {
+  const { state: _state, home: _home, dueEpochMs: _due, ...common } = waitingOf({ attempt: 1, ambiguous: 1 }, names);
+  return {
+    ...common, state: 'unknown', sinceEpochMs: t0EpochMs, looks: 0, nextLookEpochMs: t0EpochMs + 60_000, stuck: undefined, detail: 'headers timeout', ...overrides,
+  };
 }
 
 export function deadOf(phase: DeadRecord['phase'], overrides: Partial<WaitingRecord> = {}, reason: DeadReason = 'rejected'): DeadRecord {
@@ -74,7 +82,7 @@ export function droppedOf(overrides: Partial<WaitingRecord> = {}, reason: DeadRe
 
 /** A record in every state that has one, in generation 0. */
 export function everyState(): DeliveryRecord[] {
-  return [waitingOf(), deliveredOf(), deadOf('burying'), deadOf('buried'), droppedOf()];
+  return [waitingOf(), unknownOf(), deliveredOf(), deadOf('burying'), deadOf('buried'), droppedOf()];
 }
 
 export function closedBreaker(overrides: Partial<ClosedBreaker> = {}): ClosedBreaker {

@@ -36,7 +36,7 @@ export function lostSince(before: Fact | undefined, { record, requests }: Fact):
 }
 
 /** What a record says of an attempt whose sender left no verdict. */
-const [reaped] = afterReap(blankRecord({ endpointId: '', recordKey: '', eventId: '', eventType: undefined, payloadHash: '' }, 0), '', 0).history;
+const [reaped] = afterReap(blankRecord({ endpointId: '', recordKey: '', eventId: '', eventType: undefined, payloadHash: '' }, 0), '', 0, undefined).history;
 
 /** Attempts whose verdict came from who made them, not from who cleared up after a crash. */
 function settledBySender(record: DeliveryRecord | undefined): number {

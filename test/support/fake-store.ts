@@ -292,6 +292,15 @@ export class FakeStore {
       const keys = all.slice(0, limit);
       return Promise.resolve({ keys, next: keys.length < all.length ? keys.at(-1) : undefined });
     },
+    unknown: (endpointId, limit, from) => {
+      const after = from as HeldKey | undefined;
+      const all = [...this.#records.values()]
+        .flatMap((r): HeldKey[] => (r.state === 'unknown' && r.endpointId === endpointId && r.nextLookEpochMs !== undefined ? [{ recordKey: r.recordKey, dueEpochMs: r.nextLookEpochMs }] : []))
+        .toSorted(compareKeys)
+        .filter((key) => after === undefined || compareKeys(key, after) > 0);
+      const keys = all.slice(0, limit);
+      return Promise.resolve({ keys, next: keys.length < all.length ? keys.at(-1) : undefined });
+    },
   };
 
   readonly dead: DeadIndex = {
@@ -312,7 +321,7 @@ export class FakeStore {
       const isOpen = lane !== undefined && lane.cfg !== removedCfg && !moves.some(({ claimKey }) => lane.claims.has(claimKey)) && (lane.holding?.count ?? 0) < holds.maxCount;
       const changed = new Map(moves.flatMap(({ from, to }) => {
         const found = this.#records.get(to.recordKey);
-        if (found?.state === 'dead' && found.phase === from.phase && found.generation === from.generation) return [];
+        if (isStill(found, from) && (from.state !== 'dead' || (found?.state === 'dead' && found.phase === from.phase))) return [];
         return [[to.recordKey, found?.lastLease?.leaseId === to.lastLease?.leaseId ? 'own' : 'other'] as const];
       }));
       if (!isOpen || changed.size > 0) return Promise.resolve({ kind: 'refused', changed, lane: isOpen ? undefined : { found: snapshot(lane) } });
@@ -408,7 +417,8 @@ function take(lane: MutableLane, ask: Admission): void {
 /** Of a verdict generation and state count: within a generation only a drop follows it. */
 function isStill(found: DeliveryRecord | undefined, from: DeliveryRecord | undefined): boolean {
   if (found === undefined || from === undefined) return found === from;
-  if (from.state !== 'waiting') return found.generation === from.generation && found.state === from.state;
+  const isSameLook = from.state !== 'unknown' || (found.state === 'unknown' && found.looks === from.looks);
+  if (from.state !== 'waiting') return found.generation === from.generation && found.state === from.state && isSameLook;
   return isSameAttempt(found, from) && found.home === from.home;
 }
 
@@ -432,5 +442,6 @@ function isHeldBetween(found: DeliveryRecord | undefined, from: DeliveryRecord |
 function isOwn(found: DeliveryRecord, to: DeliveryRecord): boolean {
   const reasonOf = (record: DeliveryRecord) => (record.state === 'dead' ? record.reason : '');
   const [isState, isAttempt] = [stateName(found) === stateName(to), found.attempt === to.attempt && found.generation === to.generation];
-  return isState && isAttempt && isDeepStrictEqual(found.lastLease, to.lastLease) && reasonOf(found) === reasonOf(to);
+  const isSameLook = found.state !== 'unknown' || (to.state === 'unknown' && found.looks === to.looks);
+  return isState && isAttempt && isSameLook && isDeepStrictEqual(found.lastLease, to.lastLease) && reasonOf(found) === reasonOf(to);
 }

@@ -14,6 +14,12 @@ export class FakeTelemetry implements Telemetry {
     this.events.push({ name, fields });
   }
 
+  readonly gauges = new Map<string, number>();
+
+  gauge(name: string, value: number): void {
+    this.gauges.set(name, value);
+  }
+
   fault(name: string, error: unknown): void {
     this.faults.push({ name, error });
   }

@@ -92,6 +92,9 @@ export class FakeWakeUps implements WakeUps {
 }
 
 export type HttpOutcome = AttemptOutcome;
+export type LookRequest = Parameters<Http['get']>[0];
+/** The answer to a look, with its body. */
+export const shows = (body: unknown, status = 200): HttpOutcome => ({ kind: 'answered', status, bodyExcerpt: '', body: Buffer.from(typeof body === 'string' ? body : JSON.stringify(body)), ...timed(20) });
 export type HttpScript = (request: HttpRequest, nth: number) => HttpOutcome | Promise<HttpOutcome>;
 
 export const answered = (status: number): HttpOutcome => ({ kind: 'answered', status, bodyExcerpt: '', ...timed(20) });
@@ -104,9 +107,18 @@ export class FakeHttp implements Http {
   /** Decides each answer; 200 unless a test says otherwise. */
   script: HttpScript = () => answered(200);
 
+  /** Decides what each look finds; 404 unless a test says otherwise. */
+  looks: (request: LookRequest, nth: number) => HttpOutcome | Promise<HttpOutcome> = () => answered(404);
+  readonly lookRequests: LookRequest[] = [];
+
   async post(request: HttpRequest): Promise<HttpOutcome> {
     const nth = this.requests.push(request) - 1;
     return this.script(request, nth);
+  }
+
+  async get(request: LookRequest): Promise<HttpOutcome> {
+    const nth = this.lookRequests.push(request) - 1;
+    return this.looks(request, nth);
   }
 
   /** The event ids that were sent, in order. */

@@ -183,12 +183,12 @@ export function describeHeldRecords(world: () => World): void {
     const { claimKey, shortHash } = lane.names('a');
     const reap = (seen: WaitingRecord | undefined) => world().lanes.reapClaim({
       endpointId: lane.endpointId, claimKey, claim: { leaseId: 'l1', shortHash },
-      ambiguous: { from: seen, to: afterReap(seen ?? waiting(), 'l1', expiresEpochMs) },
+      ambiguous: { from: seen, to: afterReap(seen ?? waiting(), 'l1', expiresEpochMs, undefined) },
     });
     expect(await reap(from)).toBe('lost');
     expect([(await lane.lane()).claims.has(claimKey), await lane.record('a')]).toEqual([true, onHold()]);
     expect(await reap(onHold())).toBe('reaped');
-    expect([(await lane.lane()).claims.has(claimKey), await lane.record('a')]).toEqual([false, afterReap(onHold(), 'l1', expiresEpochMs)]);
+    expect([(await lane.lane()).claims.has(claimKey), await lane.record('a')]).toEqual([false, afterReap(onHold(), 'l1', expiresEpochMs, undefined)]);
   });
 }
 

@@ -333,7 +333,7 @@ function reapFrom(world: World, lane: LaneSubject, event: string, from: Delivery
   const { claimKey, shortHash } = lane.names(event);
   const base = from ?? waitingOf({}, { endpointId: lane.endpointId, eventId: event });
   const ambiguous: ReapClaim['ambiguous'] = base.state !== 'waiting' ? undefined
-    : { from: from?.state === 'waiting' ? from : undefined, to: afterReap(base, 'l1', expiresEpochMs) };
+    : { from: from?.state === 'waiting' ? from : undefined, to: afterReap(base, 'l1', expiresEpochMs, undefined) };
   return world.lanes.reapClaim({ endpointId: lane.endpointId, claimKey, claim: { leaseId: 'l1', shortHash }, ambiguous, ...more });
 }
 

@@ -16,7 +16,7 @@ export function describeRecords(world: () => World): void {
   const waiting = (overrides: Partial<WaitingRecord> = {}, eventId = 'a') => waitingOf(overrides, { endpointId: lane.endpointId, eventId });
   const delivered = (overrides: Partial<WaitingRecord> = {}): DeliveryRecord => {
     const { state: _state, home: _home, dueEpochMs: _due, ...common } = waiting(overrides);
-    return { ...common, state: 'delivered' };
+    return { ...common, state: 'delivered', via: 'response' };
   };
   const buryingOf = (overrides: Partial<WaitingRecord> = {}): DeadRecord => dead(waiting(overrides), 'rejected', 'status 422');
   const write = (from: DeliveryRecord | undefined, to: DeliveryRecord) => world().records.write(from, to);

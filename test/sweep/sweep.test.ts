@@ -28,6 +28,7 @@ function depsOf(more: Partial<SweepDeps> = {}): SweepDeps {
       isKnown: async (endpointId) => (await h.store.lane(endpointId))?.holding !== undefined,
     },
     wake: (endpointId) => Promise.resolve(void woken.push(endpointId)),
+    oldestUnknown: () => Promise.resolve(undefined),
     deadLetters: { ready: () => Promise.resolve(0), tidy: () => Promise.reject(new Error('there is nothing to tidy')) },
     ...more,
   };

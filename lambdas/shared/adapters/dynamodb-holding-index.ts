@@ -2,6 +2,7 @@ import { GetItemCommand, QueryCommand, ScanCommand, type AttributeValue, type Dy
 import { marshall, unmarshall } from '@aws-sdk/util-dynamodb';
 import { removedCfg } from '../core/lane.ts';
 import { attentionIndex, holdingIndex, laneAttributes } from '../limits/names.ts';
+import { records } from '../limits/numbers.ts';
 import { holdingValue, sk, toLane } from './dynamodb-lane-item.ts';
 
 /** What the sweep and a resume ask of the sparse indexes. Each rejects where it cannot be read: the next run asks again. */
@@ -50,8 +51,8 @@ export function createHoldingIndex(db: DynamoDBClient, tables: { endpoints: stri
           IndexName: attentionIndex,
           Segment: part,
           TotalSegments: parts,
-          FilterExpression: 'begins_with(gpk, :held) OR (begins_with(gpk, :burying) AND gsk < :before)',
-          ExpressionAttributeValues: marshall({ ':held': 'held#', ':burying': 'burying#', ':before': buriedBeforeEpochMs }),
+          FilterExpression: 'begins_with(gpk, :held) OR (begins_with(gpk, :unknown) AND gsk < :never) OR (begins_with(gpk, :burying) AND gsk < :before)',
+          ExpressionAttributeValues: marshall({ ':held': 'held#', ':unknown': 'unknown#', ':never': records.neverEpochMs, ':burying': 'burying#', ':before': buriedBeforeEpochMs }),
           ...(from === undefined ? {} : { ExclusiveStartKey: from }),
         }),
       );

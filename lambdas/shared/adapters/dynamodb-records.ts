@@ -177,6 +177,7 @@ function isSame(found: DeliveryRecord, to: DeliveryRecord): boolean {
     found.attempt === to.attempt &&
     found.lastLease?.leaseId === to.lastLease?.leaseId &&
     found.lastLease?.kind === to.lastLease?.kind &&
+    (found.state !== 'unknown' || to.state !== 'unknown' || found.looks === to.looks) &&
     (found.state !== 'waiting' || to.state !== 'waiting' || found.home === to.home) &&
     (found.state !== 'dead' || to.state !== 'dead' || (found.phase === to.phase && found.reason === to.reason))
   );

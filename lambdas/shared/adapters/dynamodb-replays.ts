@@ -44,7 +44,8 @@ function laneHolds(table: string, endpointId: string, moves: readonly Move[], no
 function recordMoves(table: string, { from, to }: Move) {
   const x = new Expressions();
   const UpdateExpression = recordUpdate(x, from, to);
-  const ConditionExpression = `${recordCondition(x, from)} AND ${x.name('phase')} = ${x.value(from.phase)}`;
+  const isStill = recordCondition(x, from);
+  const ConditionExpression = from.state === 'dead' ? `${isStill} AND ${x.name('phase')} = ${x.value(from.phase)}` : isStill;
   return { TableName: table, Key: marshall({ pk: to.recordKey }), UpdateExpression, ConditionExpression, ...x.attributes(), ReturnValuesOnConditionCheckFailure: 'ALL_OLD' as const };
 }
 

@@ -1,5 +1,6 @@
 import type { Dispatcher } from 'undici';
 import { hintsOf, type Hints } from '../core/hints.ts';
+import { referenceFrom } from '../core/lookup.ts';
 import type { AttemptOutcome } from '../core/outcome.ts';
 import { StatusLineReader } from '../core/status-line.ts';
 import { endpoint, sockets } from '../limits/numbers.ts';
@@ -18,17 +19,22 @@ export type Exchanged =
   | { kind: 'neverLeft'; cause: string }
   | { kind: 'noTime' };
 
+/** What is put on the wire: a delivery, or a look, whose answer is kept whole. */
+export type WireRequest = Omit<HttpRequest, 'body'> & ({ readonly method: 'POST'; readonly body: Buffer } | { readonly method: 'GET' });
+
 const nothing = Buffer.alloc(0);
 
 /** Sends a request on a connection. @param endsMs by the stopwatch: the end of the attempt's total budget. Never rejects. */
-export function exchange(connection: Connection, request: HttpRequest, path: string, watch: Stopwatch, endsMs: number): Promise<Exchanged> {
+export function exchange(connection: Connection, request: WireRequest, path: string, watch: Stopwatch, endsMs: number): Promise<Exchanged> {
   return new Exchange(connection, request, path, watch, endsMs).run();
 }
 
 /** One request on the wire, from the first byte to a named outcome; exactly one outcome, whatever comes later. */
 class Exchange implements Dispatcher.DispatchHandler {
   readonly #connection: Connection;
-  readonly #request: HttpRequest;
+  readonly #request: WireRequest;
+  /** Bytes of the answer that are kept. */
+  readonly #keptBytes: number;
   readonly #path: string;
   readonly #watch: Stopwatch;
   readonly #endsMs: number;
@@ -44,23 +50,25 @@ class Exchange implements Dispatcher.DispatchHandler {
   #kept: Buffer[] = [];
   #redirectsTo: string | undefined;
   #hints: Hints | undefined;
+  #reference: string | undefined;
 
-  constructor(connection: Connection, request: HttpRequest, path: string, watch: Stopwatch, endsMs: number) {
+  constructor(connection: Connection, request: WireRequest, path: string, watch: Stopwatch, endsMs: number) {
     this.#connection = connection;
     this.#request = request;
+    this.#keptBytes = request.method === 'GET' ? sockets.maxResponseBytes : sockets.keptBodyBytes;
     this.#path = path;
     this.#watch = watch;
     this.#endsMs = endsMs;
   }
 
   run(): Promise<Exchanged> {
-    const { body, headers } = this.#request;
+    const { headers, method } = this.#request;
     this.#watch.begin('write');
     this.#limit(this.#request.budgetsMs.write);
     const options = {
-      method: 'POST',
+      method,
       path: this.#path,
-      body,
+      body: this.#request.method === 'POST' ? this.#request.body : null,
       headers: { ...headers, 'accept-encoding': 'identity', 'user-agent': 'Sluice/1' },
     } as const;
     this.#connection.send(options, this, (chunk) => this.#received(chunk));
@@ -95,10 +103,12 @@ class Exchange implements Dispatcher.DispatchHandler {
     this.#connection.idleMs = idleMsOf(headers['keep-alive']);
     if (status >= 300 && status < 400) this.#redirectsTo = originOf(headers['location'], this.#request.url);
     this.#hints = hintsOf(status, headers);
+    const { referenceHeader } = this.#request;
+    if (referenceHeader !== undefined) this.#reference = referenceFrom(headers[referenceHeader.toLowerCase()]);
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    if (this.#bodyBytes < sockets.keptBodyBytes) this.#kept.push(chunk.subarray(0, sockets.keptBodyBytes - this.#bodyBytes));
+    if (this.#bodyBytes < this.#keptBytes) this.#kept.push(chunk.subarray(0, this.#keptBytes - this.#bodyBytes));
     this.#bodyBytes += chunk.length;
     if (this.#bodyBytes > sockets.maxResponseBytes) this.#fail(`more than ${sockets.maxResponseBytes} bytes`);
   }
@@ -178,11 +188,13 @@ class Exchange implements Dispatcher.DispatchHandler {
   #answered(cut: string | undefined): Exchanged & { kind: 'answered' } {
     const status = this.#statusLine.status ?? 0;
     const isSuccess = status >= 200 && status < 300;
-    const bodyExcerpt = isSuccess ? '' : Buffer.concat(this.#kept).toString('utf8');
+    const body = Buffer.concat(this.#kept);
+    const bodyExcerpt = isSuccess ? '' : body.toString('utf8', 0, sockets.keptBodyBytes);
     const redirectsTo = this.#redirectsTo;
     return {
       kind: 'answered', status, bodyExcerpt,
       ...(cut === undefined ? {} : { cut }), ...(redirectsTo === undefined ? {} : { redirectsTo }), ...(this.#hints === undefined ? {} : { hints: this.#hints }),
+      ...(this.#reference === undefined ? {} : { reference: this.#reference }), ...(this.#request.method === 'GET' ? { body } : {}),
     };
   }
 

@@ -34,9 +34,14 @@ export class Expressions {
 export function recordCondition(x: Expressions, from: DeliveryRecord | undefined): string {
   if (from === undefined) return `attribute_not_exists(${x.name('pk')})`;
   // What follows a verdict is another generation, or a drop.
-  if (from.state !== 'waiting') return `${x.name('generation')} = ${x.value(from.generation)} AND ${x.name('state')} = ${x.value(from.state)}`;
+  if (from.state !== 'waiting') return [`${x.name('generation')} = ${x.value(from.generation)}`, `${x.name('state')} = ${x.value(from.state)}`, ...sameLooks(x, from)].join(' AND ');
   // Only what waits has a home.
   return [...sameAttempt(x, from), `${x.name('home')} = ${x.value(from.home)}`].join(' AND ');
+}
+
+/** What is unknown changes within its generation with every look. */
+function sameLooks(x: Expressions, from: DeliveryRecord): string[] {
+  return from.state === 'unknown' ? [`${x.name('looks')} = ${x.value(from.looks)}`] : [];
 }
 
 /** Nothing was sent meanwhile; a hold may have come, which changes nothing of it. */

@@ -20,6 +20,9 @@ export function createPowertoolsTelemetry(serviceName: string): Telemetry & { fl
       logger.info(name, { ...fields });
       count(name.replaceAll('-', '_'));
     },
+    gauge(name, value, unit) {
+      metrics.addMetric(name, unit, value);
+    },
     fault(name, error, fields) {
       const { errorName, message } = error instanceof Error ? { errorName: error.name, message: error.message } : { errorName: typeof error, message: String(error) };
       logger.error(name, { ...fields, errorName, errorMessage: message.slice(0, records.maxDetailLength) });

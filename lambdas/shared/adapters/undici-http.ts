@@ -2,10 +2,10 @@ import type { AttemptOutcome } from '../core/outcome.ts';
 import { perObject } from '../core/per-object.ts';
 import { urlProblem, type EgressRules } from '../limits/egress.ts';
 import { sockets } from '../limits/numbers.ts';
-import type { Http, HttpRequest } from '../ports/index.ts';
+import type { Http } from '../ports/index.ts';
 import { clientSettings, Connection } from './connection.ts';
 import { createEgress, type EgressOptions } from './egress.ts';
-import { exchange, type Exchanged } from './exchange.ts';
+import { exchange, type Exchanged, type WireRequest } from './exchange.ts';
 import { HostReuse, type Reuse } from './host-reuse.ts';
 import { SetupError } from './setup-error.ts';
 import { SocketLeases, type Ceilings, type Slot, type SocketCounts } from './socket-leases.ts';
@@ -54,7 +54,7 @@ export function createUndiciHttp(options: HttpOptions): UndiciHttp {
 
   const targetOf = perObject((url: URL): Target => ({ host: url.host, path: url.pathname + url.search, problem: urlProblem(url, options.egress) }));
 
-  const post = async (request: HttpRequest): Promise<AttemptOutcome> => {
+  const perform = async (request: WireRequest): Promise<AttemptOutcome> => {
     const target = targetOf(request.url);
     // What no attempt can mend, found before there is a socket.
     if (target.problem !== undefined) return { kind: 'invalidConfiguration', detail: `url: ${target.problem}` };
@@ -70,7 +70,7 @@ export function createUndiciHttp(options: HttpOptions): UndiciHttp {
   };
 
   /** The attempt from the moment that it has room for a socket. */
-  const attemptOn = async (slot: Slot<Connection>, request: HttpRequest, { host, path }: Target, watch: Stopwatch): Promise<AttemptOutcome> => {
+  const attemptOn = async (slot: Slot<Connection>, request: WireRequest, { host, path }: Target, watch: Stopwatch): Promise<AttemptOutcome> => {
     const endsMs = watch.elapsedMs() + request.budgetsMs.total;
     const reused = slot.connection !== undefined;
     try {
@@ -92,13 +92,15 @@ export function createUndiciHttp(options: HttpOptions): UndiciHttp {
     }
   };
 
-  const open = async (slot: Slot<Connection>, request: HttpRequest, watch: Stopwatch, endsMs: number): Promise<Connection> => {
+  const open = async (slot: Slot<Connection>, request: WireRequest, watch: Stopwatch, endsMs: number): Promise<Connection> => {
     const budgetMs = Math.min(request.budgetsMs.setup, endsMs - watch.elapsedMs());
     return new Connection(request.url.origin, await connect(request.url, budgetMs, (phase) => watch.begin(phase), () => leases.spare(slot)));
   };
 
   return {
-    post,
+    post: (request) => perform({ ...request, method: 'POST' }),
+    // It changes nothing there: one that never left may always be begun anew.
+    get: (request) => perform({ ...request, method: 'GET', freshTry: true }),
     settings,
     sockets: () => ({ ...leases.counts(), hosts: reuse.byHost() }),
     close: () => leases.close(),

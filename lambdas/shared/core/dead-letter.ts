@@ -67,6 +67,7 @@ function isPast(generation: number, record: DeliveryRecord): boolean {
       return true;
     case 'dead':
     case 'waiting':
+    case 'unknown':
       return false;
   }
 }

@@ -1,11 +1,12 @@
 import type { EndpointConfig } from '../limits/endpoint-schema.ts';
-import { hints as hintLimits, records } from '../limits/numbers.ts';
+import { hints as hintLimits } from '../limits/numbers.ts';
 import { ageMs } from './age.ts';
 import { backoffMs } from './backoff.ts';
 import { classifyStatus } from './classify.ts';
 import { hintedMs, hintedWaitMs } from './hints.ts';
 import type { AttemptOutcome } from './outcome.ts';
-import type { AttemptedRecord, AttemptEntry, DeadReason, DeadRecord, DeliveryRecord, DroppedRecord, WaitingRecord } from './record.ts';
+import { isPing, mustLook, unknownFrom } from './reconcile.ts';
+import { appended, common, type AttemptedRecord, type AttemptEntry, type DeadReason, type DeadRecord, type DeliveredRecord, type DeliveryRecord, type DroppedRecord, type UnknownRecord, type WaitingRecord } from './record.ts';
 
 /** Outcomes that count as an attempt. */
 export type CountedOutcome = Exclude<AttemptOutcome, { kind: 'notStarted' }>;
@@ -32,6 +33,8 @@ export function afterAttempt(
     if (status.kind === 'delivered') return delivered(next);
     if (status.kind === 'rejected' && config.onRejected === 'deadLetter') return dead(next, status.reason, `status ${statusOf(outcome)}`);
   }
+  // Before anything gives it up: a dead letter says that it was not delivered, and of this one nobody knows.
+  if (outcome.kind === 'ambiguous' && mustLook(next, config)) return unknownFrom(next, config, verdict.nowEpochMs, next.history.at(-1)?.detail ?? '');
   return waitOrGiveUp(next, config, verdict, hintMs);
 }
 
@@ -41,8 +44,11 @@ export function afterPing(record: AttemptedRecord): AttemptedRecord {
   return { ...dead(record, 'ping-failed', record.history.at(-1)?.detail ?? 'no attempt'), phase: 'buried' };
 }
 
-/** The record that follows the expiry of a claim whose owner left no verdict (U4): one ambiguous attempt, due at once. */
-export function afterReap(record: WaitingRecord, leaseId: string, nowEpochMs: number): WaitingRecord {
+/**
+ * The record that follows the expiry of a claim whose owner left no verdict (U4): one ambiguous attempt, by the endpoint's policy due at
+ * once, or unknown. Without a policy, as of an endpoint that is gone, nothing is sent that it could forbid: it waits to be buried.
+ */
+export function afterReap(record: WaitingRecord, leaseId: string, nowEpochMs: number, config: EndpointConfig | undefined): WaitingRecord | UnknownRecord {
   const entry: AttemptEntry = {
     atEpochMs: nowEpochMs,
     durationMs: 0,
@@ -50,7 +56,7 @@ export function afterReap(record: WaitingRecord, leaseId: string, nowEpochMs: nu
     outcome: 'ambiguous',
     detail: 'the sender died before it could settle',
   };
-  return {
+  const next: WaitingRecord = {
     ...record,
     attempt: record.attempt + 1,
     ambiguous: record.ambiguous + 1,
@@ -60,6 +66,9 @@ export function afterReap(record: WaitingRecord, leaseId: string, nowEpochMs: nu
     lastLease: { leaseId, kind: 'reaped' },
     history: appended(record.history, entry),
   };
+  // A test event has no effect that would have to be looked for.
+  if (config === undefined || isPing(record) || !mustLook(next, config)) return next;
+  return unknownFrom(next, config, nowEpochMs, entry.detail);
 }
 
 /** Why a delivery that is about to be sent must be given up instead, if it must. */
@@ -87,9 +96,10 @@ export interface Drop {
   readonly leaseId: string;
 }
 
-/** A buried record that an operator puts an end to: what it died of, and when, stays. */
-export function dropped(record: DeadRecord, { why, by, nowEpochMs, leaseId }: Drop): DroppedRecord {
-  const { reason, detail } = record;
+/** A buried or unknown record that an operator puts an end to: what it died of, and when, stays. */
+export function dropped(record: DeadRecord | UnknownRecord, { why, by, nowEpochMs, leaseId }: Drop): DroppedRecord {
+  const { detail } = record;
+  const reason = record.state === 'unknown' ? 'unknown' : record.reason;
   return { ...common(record), lastLease: { leaseId, kind: 'settled' }, state: 'dropped', reason, detail, why, by, droppedEpochMs: nowEpochMs };
 }
 
@@ -102,6 +112,8 @@ export function renewed(record: DeliveryRecord, nowEpochMs: number, resend: numb
     dueEpochMs: nowEpochMs,
     generation: record.generation + 1,
     attempt: 0,
+    // Whoever asks for it again has answered for what may have arrived.
+    cleared: record.ambiguous,
     resend: Math.max(record.resend, resend),
     firstEpochMs: nowEpochMs,
     lastEpochMs: nowEpochMs,
@@ -125,6 +137,7 @@ function counted(record: WaitingRecord, outcome: CountedOutcome, verdict: Verdic
     lastEpochMs: verdict.nowEpochMs,
     lastLease: { leaseId: verdict.leaseId, kind: 'settled' },
     history: appended(record.history, entry),
+    ...(outcome.kind === 'answered' && outcome.reference !== undefined ? { reference: outcome.reference } : {}),
   };
 }
 
@@ -159,24 +172,6 @@ function waitMs({ retry }: EndpointConfig, attempt: number, random: number, hint
   return attempt <= retry.attempts * hintLimits.soonerShare ? askedMs : Math.max(askedMs, ownMs);
 }
 
-function delivered(record: WaitingRecord): AttemptedRecord {
-  return { ...common(record), state: 'delivered' };
-}
-
-/** The fields that every state has, without those of the state it leaves. */
-function common(record: DeliveryRecord) {
-  const { endpointId, recordKey, eventId, eventType, payloadHash, generation, attempt, ambiguous, resend } = record;
-  const { firstEpochMs, lastEpochMs, lastLease, history } = record;
-  return {
-    endpointId, recordKey, eventId, eventType, payloadHash, generation, attempt, ambiguous, resend,
-    firstEpochMs, lastEpochMs, lastLease, history,
-  };
-}
-
-/** Bounded: the first entry and the newest are kept; an excerpt stays on the newest only, for every write is billed by size. */
-function appended(history: readonly AttemptEntry[], entry: AttemptEntry): AttemptEntry[] {
-  const older = history.map(({ bodyExcerpt: _dropped, ...rest }) => rest);
-  const [first, ...later] = [...older, entry];
-  if (first === undefined) return [entry];
-  return [first, ...later.slice(-(records.maxHistory - 1))];
+function delivered(record: WaitingRecord): DeliveredRecord {
+  return { ...common(record), state: 'delivered', via: 'response' };
 }

@@ -19,9 +19,10 @@ export type AttemptOutcome =
   /**
    * A whole status line arrived: it wins over any fault that came later. `cut` names what ended the rest early, if anything
    * did; `redirectsTo` is the origin that a redirect names, without path and query, for they may hold a token; `hints` are
-   * what it says of when to come again.
+   * what it says of when to come again; `reference` is the id that it returns in the header that was asked for; `body` the
+   * whole body, of a look only.
    */
-  | ({ kind: 'answered'; status: number; bodyExcerpt: string; cut?: string; redirectsTo?: string; hints?: Hints } & Timing)
+  | ({ kind: 'answered'; status: number; bodyExcerpt: string; cut?: string; redirectsTo?: string; hints?: Hints; reference?: string; body?: Buffer } & Timing)
   /** At least one byte of the request may have left, and no status came: the consumer may have acted. */
   | ({ kind: 'ambiguous'; phase: 'write' | 'headers'; cause: string } & Timing)
   /** Nothing of the request left: safe to repeat, but the endpoint's side was at fault. */

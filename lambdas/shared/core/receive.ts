@@ -16,10 +16,14 @@ export type ReceiveDecision =
   | { kind: 'early'; dueEpochMs: number }
   /** Its payload waits beside the record: the drain sends it, and this copy is one too many. */
   | { kind: 'held' }
+  /** May have arrived, and its payload lies beside the record: this copy is one too many, and is never sent. */
+  | { kind: 'unknown' }
+  /** Of the drain: the effect is to be looked for now. */
+  | { kind: 'look' }
   | { kind: 'conflict'; detail: string }
   | { kind: 'buryAgain' }
   /** Nothing is left to do for this copy: its home is the record. */
-  | { kind: 'done'; why: 'delivered' | 'dropped' | 'stale-dead' | 'redrive-without-record' };
+  | { kind: 'done'; why: 'delivered' | 'dropped' | 'stale-dead' | 'redrive-without-record' | 'left-to-person' | 'looked-for-later' };
 
 /** Where a copy comes from: a receive of the delivery queue, or the drain, which took it from beside its record. */
 export type CopyHome = 'queue' | 'held';
@@ -42,6 +46,10 @@ export function decideReceive(received: Received, record: DeliveryRecord | undef
     case 'waiting':
       if (record.home === 'held' && home === 'queue') return { kind: 'held' };
       return record.dueEpochMs <= nowEpochMs ? { kind: 'proceed' } : { kind: 'early', dueEpochMs: record.dueEpochMs };
+    case 'unknown':
+      if (home === 'queue') return { kind: 'unknown' };
+      if (record.nextLookEpochMs === undefined) return { kind: 'done', why: 'left-to-person' };
+      return record.nextLookEpochMs <= nowEpochMs ? { kind: 'look' } : { kind: 'done', why: 'looked-for-later' };
     case 'delivered':
       return resend ? { kind: 'renew', why: 'resend' } : { kind: 'done', why: 'delivered' };
     case 'dead':

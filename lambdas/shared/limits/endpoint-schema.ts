@@ -1,8 +1,9 @@
 import { z } from 'zod';
+import { parseJsonPath } from './json-path.ts';
 import { headerNamePattern, headerValuePattern } from './header.ts';
 import { idSchema } from './message-schema.ts';
 import { headers as names } from './names.ts';
-import { breaker, budgets, endpoint, lane, rate, retry } from './numbers.ts';
+import { breaker, budgets, endpoint, lane, lookup, rate, retry } from './numbers.ts';
 import { parseSecret } from './secret.ts';
 
 /**
@@ -102,7 +103,7 @@ const urlSchema = z
   .max(endpoint.maxUrlLength)
   .transform((text, context) => {
     const problem = urlProblem(text);
-    if (problem === undefined) return normalised(text).href;
+    if (problem === undefined) return normalisedUrl(text).href;
     context.addIssue({ code: 'custom', message: problem });
     return z.NEVER;
   });
@@ -116,12 +117,12 @@ function urlProblem(text: string): string | undefined {
   if (url.username !== '' || url.password !== '') return 'must not carry a user name or password: use headers';
   if (text.includes('#')) return 'must not carry a fragment: it would never be sent';
   if (url.port === '0') return 'must not name port 0';
-  if (/^\.|\.\.|\.$/.test(normalised(text).hostname)) return 'has a host name with an empty label';
+  if (/^\.|\.\.|\.$/.test(normalisedUrl(text).hostname)) return 'has a host name with an empty label';
   return undefined;
 }
 
 /** The host once and for all as it is resolved, judged, named to the peer and compared: IDN as punycode, without a final dot. */
-function normalised(text: string): URL {
+export function normalisedUrl(text: string): URL {
   const url = new URL(text);
   url.hostname = url.hostname.replace(/\.$/, '');
   return url;
@@ -168,6 +169,70 @@ const breakerSchema = z
   })
   .refine((b) => b.maxOpenS >= b.openS, { error: 'must be at least openS', path: ['maxOpenS'] });
 
+/** A path to one place in the answer, or in the payload. */
+const pathSchema = z
+  .string()
+  .max(lookup.maxPathLength)
+  .refine((text) => parseJsonPath(text) !== undefined, { error: 'is not a path to one place, such as $.order.items[0].id' });
+
+const eventFields = ['eventId', 'endpointId', 'eventType', 'occurredAt'] as const;
+const fieldSchema = z
+  .string()
+  .max(lookup.maxPathLength)
+  .refine((text) => eventFields.some((name) => name === text) || parseJsonPath(text) !== undefined, {
+    error: `must be ${eventFields.join(', ')} or a path into the payload, such as $.amount`,
+  });
+
+const statuses = (fallback: readonly number[]) => z.array(z.int().min(200).max(599)).max(lookup.maxStatuses).default([...fallback]);
+
+/** What a template may hold, and what it is tried with. */
+const placeholders = { '{eventId}': 'evt', '{reference}': 'ref' } as const;
+
+function templateProblem(text: string): string | undefined {
+  const tried = Object.entries(placeholders).reduce((url, [name, value]) => url.replaceAll(name, value), text);
+  if (tried === text) return `must hold ${Object.keys(placeholders).join(' or ')}: it would look for the same thing each time`;
+  if (/[{}]/.test(tried)) return `may hold ${Object.keys(placeholders).join(' and ')}, and no other braces`;
+  // In its path or query only: a consumer's answer must not decide which host is asked.
+  if (!/^https?:\/\/[^/?#{}]+[/?][^#]*$/i.test(text)) return 'must be a URL whose host is fixed, with placeholders in its path or query';
+  return urlProblem(tried);
+}
+
+const templateSchema = z
+  .string()
+  .max(endpoint.maxUrlLength)
+  .superRefine((text, context) => {
+    const problem = templateProblem(text);
+    if (problem !== undefined) context.addIssue({ code: 'custom', message: problem });
+  });
+
+/** How the effect of an event is looked for where an attempt may have arrived (U5). */
+const lookupSchema = z
+  .strictObject({
+    url: templateSchema,
+    /** Statuses that mean that there is something, which is then compared; and that there is nothing. Any other proves nothing. */
+    present: statuses([200]).refine((s) => s.length > 0, { error: 'must hold at least one status' }),
+    absent: statuses([404]),
+    /** Paths in the answer, each with the event's field, or the path into its payload, that it must equal. */
+    match: z
+      .record(pathSchema, fieldSchema)
+      .refine((match) => Object.keys(match).length > 0, { error: 'must compare at least one value: that something is there does not say that it is this event\'s' })
+      .refine((match) => Object.keys(match).length <= lookup.maxMatches, { error: `at most ${lookup.maxMatches} values` }),
+    /** Path in the answer of the id that is kept in the record. */
+    reference: pathSchema.nullable().default(null),
+    /** Header in which an answer to a delivery returns an id, for `{reference}`. */
+    referenceHeader: z.string().max(endpoint.maxHeaderNameLength).regex(headerNamePattern, 'is not a header name (RFC 9110 token)').nullable().default(null),
+    /** Seconds that the consumer may take for an event: an absence after them proves that it did not arrive, and it is sent again. Null: an absence proves nothing. */
+    absenceProvesAfterS: z.int().min(1).max(lookup.maxProcessingS).nullable().default(null),
+    /** Waits before each look. */
+    delaysS: z.array(z.number().min(lookup.minDelayS).max(lookup.maxDelayS)).min(1).max(lookup.maxLooks).default([...lookup.delaysS]),
+  })
+  .superRefine(({ url, present, absent, referenceHeader, absenceProvesAfterS }, context) => {
+    const twice = present.find((status) => absent.includes(status));
+    if (twice !== undefined) context.addIssue({ code: 'custom', path: ['absent'], message: `each status once: ${twice} also means present` });
+    if (absenceProvesAfterS !== null && absent.length === 0) context.addIssue({ code: 'custom', path: ['absent'], message: 'must hold a status where an absence proves something' });
+    if (url.includes('{reference}') && referenceHeader === null) context.addIssue({ code: 'custom', path: ['referenceHeader'], message: 'must name the header that returns what {reference} stands for' });
+  });
+
 /** Begin and end of each, the newest last; null while it lasts. */
 export const pausesSchema = z.array(z.strictObject({ fromEpochMs: z.int().min(0), toEpochMs: z.int().min(0).nullable() })).max(retry.maxPauses).default([]);
 
@@ -193,9 +258,17 @@ export const endpointSchema = z.strictObject({
   adaptiveRead: notYet(z.null({ error: 'only null is supported in this version: adaptive read budgets' }), null),
   retry: retrySchema.prefault({}),
   onRejected: z.enum(['deadLetter', 'retry']).default('deadLetter'),
-  onAmbiguous: notYet(only('retry', 'reconciliation'), 'retry'),
+  onAmbiguous: z.enum(['retry', 'reconcile'], { error: 'must be "retry" (send it again, with the same id) or "reconcile" (never send it again by itself)' }).default('retry'),
+  // Under "retry": what may have arrived so often is sent no more.
+  maxAmbiguous: z.int().min(1).max(retry.maxAttempts).nullable().default(null),
+  lookup: lookupSchema.nullable().default(null),
   breaker: breakerSchema.prefault({}),
-}).superRefine(refuseSharedHeaders);
+}).superRefine((config, context) => {
+  refuseSharedHeaders(config, context);
+  if (config.onAmbiguous === 'reconcile' && config.maxAmbiguous !== null) {
+    context.addIssue({ code: 'custom', path: ['maxAmbiguous'], message: 'is for onAmbiguous "retry": under "reconcile" the first is the last' });
+  }
+});
 
 export type EndpointConfig = z.infer<typeof endpointSchema>;
 export type RetryPolicy = EndpointConfig['retry'];

@@ -21,6 +21,9 @@ export const env = {
 /** Sparse index of the Deliveries table over deliveries that need somebody: partition `state#endpointId`, sorted by time. */
 export const attentionIndex = 'attention';
 
+/** Sparse index of the Deliveries table over all that is unknown: a few partitions `unknown#shard`, sorted by since when. */
+export const unknownIndex = 'unknown';
+
 /** Sparse index of the Endpoints table over lanes that hold deliveries: partition `holding`, sorted by `wakeAt`. */
 export const holdingIndex = 'holding';
 
@@ -50,6 +53,8 @@ export const headers = {
   hubSignature: 'x-hub-signature-256',
   attempt: 'sluice-attempt',
   possibleDuplicate: 'sluice-possible-duplicate',
+  /** On a GET that asks whether an event has arrived: the how-manieth it is. */
+  look: 'sluice-look',
 } as const;
 
 /** Attributes of a lane that the sparse index reads; `holding` is there while anything is held. */

@@ -386,6 +386,27 @@ export const replay = {
   pauseMs: 25,
 } as const;
 
+/** Looking for what an attempt may have done (U5). */
+export const lookup = {
+  /** Waits before each look, the first from when it became unknown: a quick consumer is found at once, one that is ill for half a day too. */
+  delaysS: [60, 300, 1_800, 7_200, 43_200],
+  minDelayS: 5,
+  maxDelayS: 86_400,
+  /** With the attempts they share the entries of a history. */
+  maxLooks: 10,
+  /** No consumer is believed to work for longer on one event: a week, as long as the oldest delivery is tried. */
+  maxProcessingS: 604_800,
+  maxStatuses: 10,
+  maxMatches: 10,
+  maxPathLength: 200,
+  /** Of an id that the consumer returns. */
+  maxReferenceLength: 200,
+  /** The template, with an id of 128 characters and one that the consumer returned, every byte of it escaped. */
+  maxUrlLength: 2_048 + 128 + 3 * 200,
+  /** Of a value in a difference that a person is shown. */
+  maxShownLength: 60,
+} as const;
+
 /** Records of deliveries. */
 export const records = {
   version: 1,
@@ -393,10 +414,16 @@ export const records = {
   heldVersion: 2,
   /** Of a record that was dropped: a program that does not know the state must leave it alone, and its messages to one that does. */
   droppedVersion: 3,
+  /** Of a record that is unknown, likewise: what does not know the state might send it again. */
+  unknownVersion: 4,
   /** The newest that this program reads; what is newer is as good as unread. */
-  newestVersion: 3,
+  newestVersion: 4,
   /** Terminal records stay this long; a console redrive restarts the retention of a copy, so at least 30 days. */
   ttlS: 30 * 86_400,
+  /** Place in the index of what nobody looks for any more: the last day that JavaScript knows. */
+  neverEpochMs: 8_640_000_000_000_000,
+  /** Partitions of the index over all that is unknown: each takes 1,000 writes a second. */
+  unknownShards: 8,
   /** Entries of a record's history: the first and the newest are kept (R9). */
   maxHistory: 12,
   /** Characters kept of an explanation: what a stranger sent must not decide the size of a record or a log line. */

@@ -33,6 +33,8 @@ export interface HeldPage {
 export interface HeldIndex {
   /** What is held for an endpoint, the longest due first, those that are due later included. */
   page(endpointId: string, limit: number, from?: unknown): Promise<HeldPage>;
+  /** What is unknown and is to be looked for, the longest due first, those that are due later included. */
+  unknown(endpointId: string, limit: number, from?: unknown): Promise<HeldPage>;
   /** Record keys of burials that are begun and not finished, the oldest first. */
   burying(endpointId: string, limit: number): Promise<readonly string[]>;
 }

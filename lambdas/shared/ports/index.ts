@@ -91,6 +91,8 @@ export interface HttpRequest {
   readonly version: string;
   /** What is left for this request by the later of both clocks, in milliseconds; with less than its budgets, no byte of it is sent. */
   readonly remainingMs: () => number;
+  /** Header in which the answer may return the consumer's own id for the event. */
+  readonly referenceHeader?: string;
   /** False where not even a request that provably never left may be begun a second time within the attempt. */
   readonly freshTry: boolean;
 }
@@ -98,12 +100,16 @@ export interface HttpRequest {
 export interface Http {
   /** One POST; never rejects for anything that the peer or the network does. */
   post(request: HttpRequest): Promise<AttemptOutcome>;
+  /** One GET, whose answer is kept whole, by the same budgets, sockets and guard; never rejects likewise. */
+  get(request: Omit<HttpRequest, 'body' | 'freshTry'>): Promise<AttemptOutcome>;
 }
 
 export interface Telemetry {
   /** One wide line per attempt; no payload, no secret, only the host of the URL. */
   attempt(line: AttemptLine): void;
   event(name: string, fields: Readonly<Record<string, string | number | undefined>>): void;
+  /** A fleet-wide value as of now. */
+  gauge(name: string, value: number, unit: 'Seconds'): void;
   /** A bug or failed infrastructure: somebody must look. */
   fault(name: string, error: unknown, fields?: Readonly<Record<string, string | number | undefined>>): void;
 }

@@ -1,7 +1,7 @@
 import type { Breaker, OpenBreaker } from '../core/breaker.ts';
 import type { Claim, Flag, Lane, Lease, Wanted } from '../core/lane.ts';
 import type { Pace } from '../core/pace.ts';
-import type { WaitingRecord } from '../core/record.ts';
+import type { UnknownRecord, WaitingRecord } from '../core/record.ts';
 
 /** A lane as one worker sees it: every method is one conditional write. */
 export interface Lanes {
@@ -127,7 +127,7 @@ export interface ReapClaim {
   readonly claimKey: string;
   readonly claim: Claim;
   /** Written with it in one transaction, over a record that is still `from`; undefined where the owner left its verdict. */
-  readonly ambiguous: { readonly from: WaitingRecord | undefined; readonly to: WaitingRecord } | undefined;
+  readonly ambiguous: { readonly from: WaitingRecord | undefined; readonly to: WaitingRecord | UnknownRecord } | undefined;
 }
 
 export type ReapAnswer = 'reaped' | 'lost';

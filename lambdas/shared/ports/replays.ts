@@ -1,5 +1,5 @@
 import type { Lane } from '../core/lane.ts';
-import type { DeadRecord, WaitingRecord } from '../core/record.ts';
+import type { DeadRecord, UnknownRecord, WaitingRecord } from '../core/record.ts';
 
 /** One dead delivery as the index knows it: it may be seconds behind the record. */
 export interface DeadKey {
@@ -27,16 +27,16 @@ export interface DeadIndex {
   page(range: DeadRange, limit: number, after: DeadKey | undefined): Promise<{ keys: readonly DeadKey[]; next: DeadKey | undefined }>;
 }
 
-/** One delivery's way from dead to held. `to` has a lease of this very move, by which its repeat is recognised. */
+/** One delivery's way from dead, or unknown, to held. `to` has a lease of this very move, by which its repeat is recognised. */
 export interface Move {
-  readonly from: DeadRecord;
+  readonly from: DeadRecord | UnknownRecord;
   readonly to: WaitingRecord;
   readonly claimKey: string;
 }
 
 export interface Replays {
   /**
-   * Moves all of these deliveries of one endpoint, or none: each record is still dead as it was read, nobody has a claim on any, and the
+   * Moves all of these deliveries of one endpoint, or none: each record is still as it was read, nobody has a claim on any, and the
    * endpoint's lane is there and learns of them. Its wake-up becomes `nowEpochMs`, so that a run of the drain that is alive comes again.
    */
   move(endpointId: string, moves: readonly Move[], nowEpochMs: number): Promise<ReplayMoveAnswer>;

@@ -376,7 +376,7 @@ function planDrop(h: History, event: string, leaseId: string): Planned | undefin
 /** A mark of what was dropped meanwhile, by a worker that had begun its burial. */
 function planLateMark(h: History, event: string): Planned | undefined {
   const record = h.recordOf(event);
-  return record?.state === 'dropped' ? markOf(`mark ${event}, which was dropped`, dead(record, record.reason, record.detail)) : undefined;
+  return record?.state === 'dropped' && record.reason !== 'unknown' ? markOf(`mark ${event}, which was dropped`, dead(record, record.reason, record.detail)) : undefined;
 }
 
 /** A delivery that nobody may claim: its endpoint is disabled or gone, as the burier has read, perhaps some time ago. */

@@ -121,15 +121,15 @@ export function reapClaim(label: string, copy: Copy, claim: Claim, nowEpochMs: n
     hasToken: (before) => owed(before.records.get(recordKey)) !== undefined,
     again: (state) => model.claimReaped(state, reap(undefined)),
     unsure: false,
-    perform: (world) => reapExpired(depsOf(world, nowEpochMs), copy, claim),
+    perform: (world) => reapExpired(depsOf(world, nowEpochMs), copy, claim, undefined),
   };
 }
 
 /** The attempt that a dead owner owes: none where its verdict is there. */
 function owedBy(record: DeliveryRecord | undefined, copy: Copy, claim: Claim, nowEpochMs: number): ReapClaim['ambiguous'] {
-  if (record === undefined) return { from: undefined, to: afterReap(blankOf(copy), claim.leaseId, nowEpochMs) };
+  if (record === undefined) return { from: undefined, to: afterReap(blankOf(copy), claim.leaseId, nowEpochMs, undefined) };
   if (record.state !== 'waiting' || record.lastLease?.leaseId === claim.leaseId) return undefined;
-  return { from: record, to: afterReap(record, claim.leaseId, nowEpochMs) };
+  return { from: record, to: afterReap(record, claim.leaseId, nowEpochMs, undefined) };
 }
 
 function depsOf({ lanes, records }: RealWorld, nowEpochMs: number): DeliverDeps {

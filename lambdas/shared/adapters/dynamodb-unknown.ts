@@ -1,0 +1,36 @@
+import { QueryCommand, type AttributeValue, type DynamoDBClient } from '@aws-sdk/client-dynamodb';
+import { marshall, unmarshall } from '@aws-sdk/util-dynamodb';
+import { attentionIndex, unknownIndex } from '../limits/names.ts';
+import { records as limits } from '../limits/numbers.ts';
+import { attentionKey, unknownKey } from './dynamodb-record-item.ts';
+
+/** Deliveries that are unknown, by the sparse indexes of the Deliveries table: the cost grows with them, and with nothing else. Each rejects where it cannot be read. */
+export function createUnknownIndex(db: DynamoDBClient, table: string) {
+  const query = async (IndexName: string, name: 'gpk' | 'upk', value: string, more: { Limit?: number; ExclusiveStartKey?: Record<string, AttributeValue> }) =>
+    db.send(new QueryCommand({ TableName: table, IndexName, KeyConditionExpression: `${name} = :key`, ExpressionAttributeValues: marshall({ ':key': value }), ...more }));
+  const shards = Array.from({ length: limits.unknownShards }, (_, shard) => unknownKey(shard));
+
+  /** Since when the oldest of the installation is unknown; undefined where none is. */
+  const oldestEpochMs = async (): Promise<number | undefined> => {
+    const answers = await Promise.all(shards.map((shard) => query(unknownIndex, 'upk', shard, { Limit: 1 })));
+    const found = answers.flatMap(({ Items = [] }) => Items.map((item) => unmarshall(item)['sinceEpochMs'] as number));
+    return found.length === 0 ? undefined : Math.min(...found);
+  };
+
+  /** Record keys of one endpoint's, or of all; the index may be seconds behind. */
+  const keys = async (endpointId: string | undefined): Promise<string[]> => {
+    const found = [];
+    for (const partition of endpointId === undefined ? shards : [attentionKey('unknown', endpointId)]) {
+      let from: Record<string, AttributeValue> | undefined;
+      do {
+        const start = from === undefined ? {} : { ExclusiveStartKey: from };
+        const page = await (endpointId === undefined ? query(unknownIndex, 'upk', partition, start) : query(attentionIndex, 'gpk', partition, start));
+        found.push(...(page.Items ?? []).map((item) => unmarshall(item)['pk'] as string));
+        from = page.LastEvaluatedKey;
+      } while (from !== undefined);
+    }
+    return found;
+  };
+
+  return { oldestEpochMs, keys };
+}

@@ -1,0 +1,62 @@
+import type { JsonPath } from '../limits/json-path.ts';
+
+/**
+ * JSON whose numbers are what they say: 7615917337495251231 and …232 are one and the same to JSON.parse, and two amounts to a
+ * customer.
+ */
+export type ExactJson = null | boolean | string | ExactNumber | readonly ExactJson[] | { readonly [name: string]: ExactJson };
+
+class ExactNumber {
+  /** Sign, digits without zeros at either end, and the power of ten of the last of them: one text for each number. */
+  readonly text: string;
+  /** As it was written. */
+  readonly source: string;
+
+  constructor(source: string) {
+    this.source = source;
+    const [, sign = '', whole = '', fraction = '', exponent = '0'] = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/.exec(source) ?? [];
+    const digits = (whole + fraction).replace(/^0+/, '');
+    const significant = digits.replace(/0+$/, '');
+    const power = BigInt(exponent) - BigInt(fraction.length) + BigInt(digits.length - significant.length);
+    this.text = significant === '' ? '0' : `${sign}${significant}e${power}`;
+  }
+}
+
+/** Undefined where the text is no JSON, or is nested so deeply that nobody meant it. */
+export function parseExactJson(text: string): { readonly value: ExactJson } | undefined {
+  try {
+    const value: unknown = JSON.parse(text, (_name, found: unknown, context?: { source?: string }) =>
+      typeof found === 'number' ? new ExactNumber(context?.source ?? String(found)) : found);
+    return { value: value as ExactJson };
+  } catch {
+    return undefined;
+  }
+}
+
+/** What stands at a path; undefined where there is nothing. */
+export function atPath(value: ExactJson, path: JsonPath): ExactJson | undefined {
+  let at: ExactJson | undefined = value;
+  for (const step of path) {
+    if (at === null || typeof at !== 'object' || at instanceof ExactNumber || Array.isArray(at) !== (typeof step === 'number')) return undefined;
+    if (!Object.hasOwn(at, step)) return undefined;
+    at = (at as { readonly [name: string | number]: ExactJson })[step];
+  }
+  return at;
+}
+
+/** True where both say the same: numbers by their value, objects whatever the order of their members. A text is never a number. */
+export function isSameJson(one: ExactJson, other: ExactJson): boolean {
+  if (one === null || other === null || typeof one !== 'object' || typeof other !== 'object') return one === other;
+  if (one instanceof ExactNumber || other instanceof ExactNumber) return one instanceof ExactNumber && other instanceof ExactNumber && one.text === other.text;
+  if (Array.isArray(one) !== Array.isArray(other)) return false;
+  const [members, others] = [Object.entries(one), other as { readonly [name: string]: ExactJson }];
+  return members.length === Object.keys(other).length && members.every(([name, value]) => Object.hasOwn(others, name) && isSameJson(value, others[name] as ExactJson));
+}
+
+/** In a few words, for a person. */
+export function shownJson(value: ExactJson | undefined, maxLength: number): string {
+  if (value === undefined) return 'nothing';
+  // Of arrays and objects only the kind: a deep one would overflow the stack.
+  const text = value instanceof ExactNumber ? value.source : Array.isArray(value) ? 'an array' : typeof value === 'object' && value !== null ? 'an object' : JSON.stringify(value);
+  return text.length <= maxLength ? text : `${text.slice(0, maxLength - 1).toWellFormed()}…`;
+}
