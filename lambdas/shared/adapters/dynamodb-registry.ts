@@ -123,9 +123,9 @@ export function createDynamoDbRegistry(db: DynamoDBClient, table: string, pause:
 
 /** Without a condition of its own: configuration and lane only ever change together, and the lane's half has one. */
 function configPut(table: string, endpoint: Endpoint) {
-  const { config: { pauses, disabledFor, ...config }, version, secrets, bodySecret } = endpoint;
+  const { config: { pauses, disabledFor, maxAmbiguous, lookup, ...config }, version, secrets, bodySecret } = endpoint;
   // Only where there is something to say: an older version refuses a key that it does not know.
-  const stored = { ...config, ...(pauses.length === 0 ? {} : { pauses }), ...(disabledFor === null ? {} : { disabledFor }) };
+  const stored = { ...config, ...(pauses.length === 0 ? {} : { pauses }), ...(disabledFor === null ? {} : { disabledFor }), ...(maxAmbiguous === null ? {} : { maxAmbiguous }), ...(lookup === null ? {} : { lookup }) };
   const item = { pk: config.endpointId, sk: sk.config, v: records.version, version, config: stored, secrets, bodySecret };
   return { TableName: table, Item: marshall(item, { removeUndefinedValues: true }) };
 }
