@@ -1,13 +1,14 @@
 import { dead, reasonToGiveUp, renewed } from '../shared/core/decide.ts';
 import { hashOf, syntheticKeyOf } from '../shared/core/keys.ts';
 import type { Parsed } from '../shared/core/parse.ts';
+import { mustLook } from '../shared/core/reconcile.ts';
 import { assertTransition, blankRecord, type DeadRecord, type DeliveryRecord, type UnknownRecord } from '../shared/core/record.ts';
 import { hold as holdLimits } from '../shared/limits/numbers.ts';
 import type { LaneGuard, ReceivedMessage, StoredEndpoint } from '../shared/ports/index.ts';
 import { blankOf, decideCopy } from './decide-copy.ts';
 import { dropPayload, putBack, putBackPastClaim } from './retain.ts';
 import { reapExpired } from './reap.ts';
-import { leaveUnclaimed } from './unknown.ts';
+import { leaveDoubtful, leaveUnclaimed } from './unknown.ts';
 import type { Copy, DeliverDeps, Exit, Invocation } from './types.ts';
 
 /**
@@ -134,6 +135,8 @@ interface Unclaimed {
 }
 
 async function writeUnclaimed(deps: DeliverDeps, copy: Copy, { record, to, endpoint, retires }: Unclaimed, invocation: Invocation): Promise<Exit> {
+  // A dead letter would say that it was not delivered, and a replay would send it.
+  if (record?.state === 'waiting' && endpoint?.config !== undefined && mustLook(record, endpoint.config)) return leaveDoubtful(deps, copy, record, endpoint, invocation);
   assertTransition(record, to);
   const { answer, claim } = await deps.records.writeUnclaimed(record, to, guardOf(copy, endpoint));
   if (answer === 'written') {

@@ -1,7 +1,7 @@
 import { afterAttempt, afterPing, dead, reasonToGiveUp, renewed, type CountedOutcome } from '../shared/core/decide.ts';
 import type { Timing } from '../shared/core/outcome.ts';
 import { isPing, mustLook, unknownFrom } from '../shared/core/reconcile.ts';
-import { assertTransition, doubtsOf, type AttemptedRecord, type DeliveryRecord, type UnknownRecord, type WaitingRecord } from '../shared/core/record.ts';
+import { assertTransition, type AttemptedRecord, type DeliveryRecord, type UnknownRecord, type WaitingRecord } from '../shared/core/record.ts';
 import type { Endpoint } from '../shared/ports/index.ts';
 import { attempt } from './attempt.ts';
 import { buryConflict, finishBurial } from './bury.ts';
@@ -10,7 +10,7 @@ import { look } from './look.ts';
 import { noteResend, waitUntilDue } from './hold.ts';
 import { noteHeldAgain } from './note-hold.ts';
 import { dropPayload, putBack, putBackFaulted, putBackPastClaim } from './retain.ts';
-import { leaveCopy } from './unknown.ts';
+import { earlierAttempts, leaveCopy } from './unknown.ts';
 import type { RateGate } from './spend-rate.ts';
 import type { Copy, DeliverDeps, Exit, Invocation } from './types.ts';
 
@@ -159,7 +159,7 @@ async function send(deps: DeliverDeps, claimed: Claimed, waiting: WaitingRecord)
 function unsentUnknown({ clock }: DeliverDeps, { endpoint, leaseId, copy }: Claimed, waiting: WaitingRecord): UnknownRecord {
   const nowEpochMs = clock.nowEpochMs();
   const base = { ...withResend(waiting, copy), lastEpochMs: nowEpochMs, lastLease: { leaseId, kind: 'settled' as const } };
-  return unknownFrom(base, endpoint.config, nowEpochMs, `${doubtsOf(waiting)} earlier attempts may have arrived`);
+  return unknownFrom(base, endpoint.config, nowEpochMs, earlierAttempts(waiting));
 }
 
 /** Writes the verdict, then takes the message to where the verdict says. */

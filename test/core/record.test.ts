@@ -98,7 +98,7 @@ describe('renewed', () => {
     (record) => {
       const next = renewed(record, t0EpochMs + 5, 4);
       assertTransition(record, next);
-      expect(next).toMatchObject({ state: 'waiting', generation: 3, attempt: 0, ambiguous: 1, resend: 4, firstEpochMs: t0EpochMs + 5, dueEpochMs: t0EpochMs + 5 });
+      expect(next).toMatchObject({ state: 'waiting', generation: 3, attempt: 0, ambiguous: 1, cleared: 1, resend: 4, firstEpochMs: t0EpochMs + 5, dueEpochMs: t0EpochMs + 5 });
       expect(next.history).toBe(record.history);
       expect(renewed(record, 0, 1).resend).toBe(3);
       expect(Object.keys(next)).not.toContain('reason');

@@ -53,6 +53,11 @@ export function isSameJson(one: ExactJson, other: ExactJson): boolean {
   return members.length === Object.keys(other).length && members.every(([name, value]) => Object.hasOwn(others, name) && isSameJson(value, others[name] as ExactJson));
 }
 
+/** A text, or a number as it is written, as which an id may come; undefined for all else. */
+export function idText(value: ExactJson | undefined): string | undefined {
+  return value instanceof ExactNumber ? value.source : typeof value === 'string' ? value : undefined;
+}
+
 /** In a few words, for a person. */
 export function shownJson(value: ExactJson | undefined, maxLength: number): string {
   if (value === undefined) return 'nothing';

@@ -1,6 +1,6 @@
 import { normalisedUrl, type EndpointConfig } from '../limits/endpoint-schema.ts';
 import { lookup as limits, records } from '../limits/numbers.ts';
-import { atPath, isSameJson, parseExactJson, shownJson, type ExactJson } from './exact-json.ts';
+import { atPath, idText, isSameJson, parseExactJson, shownJson, type ExactJson } from './exact-json.ts';
 import { parseJsonPath } from '../limits/json-path.ts';
 import type { AttemptOutcome } from './outcome.ts';
 import type { Message } from './parse.ts';
@@ -62,10 +62,7 @@ function isSame(one: ExactJson, other: ExactJson): boolean {
 }
 
 function returnedIn({ reference }: Lookup, answer: ExactJson): string | undefined {
-  if (reference === null) return undefined;
-  const found = atPath(answer, parseJsonPath(reference) ?? []);
-  // A number is an id as it is written.
-  return referenceFrom(typeof found === 'string' ? found : found === undefined || typeof found === 'boolean' ? undefined : shownJson(found, limits.maxReferenceLength).replace(/^an? .*$/, ''));
+  return reference === null ? undefined : referenceFrom(idText(atPath(answer, parseJsonPath(reference) ?? [])));
 }
 
 function textOf(bytes: Buffer | undefined): string | undefined {
