@@ -50,7 +50,7 @@ async function serve(deps: DrainDeps, endpointId: string, lane: Lane, invocation
   await clearDeadRuns(deps, endpointId, lane);
   const isBuried = await finishBurials(deps, endpointId);
   const turn = createTurn(deps, lane.nextAtEpochMs, invocation);
-  const pages = { pageSize: limits.pageLanes * Math.max(1, lane.slots), isOver: turn.isOver };
+  const pages = { pageSize: limits.pageLanes * Math.max(1, lane.slots), isOver: turn.isOver, seen: new Set<string>() };
   const held = createHeldCopies(deps, endpointId, pages);
   const waves = await sendWaves(deps, endpointId, [], turn.pacing(byTurns(createUnknownCopies(deps, endpointId, pages), held)), invocation);
   const aged = await buryAged(deps, waves, held, invocation);
@@ -81,7 +81,7 @@ function noLater(next: Next, untilEpochMs: number): Next {
 async function nextOf(deps: DrainDeps, endpointId: string, { stop, endpoint }: Waves, turn: Turn, taken: number): Promise<Next> {
   const nowEpochMs = deps.clock.nowEpochMs();
   // A run that got nowhere would get nowhere again.
-  const soonEpochMs = turn.attempts() + taken > 0 ? nowEpochMs : nowEpochMs + limits.busyMs;
+  const soonEpochMs = turn.attempts() > 0 || taken > 0 ? nowEpochMs : nowEpochMs + limits.busyMs;
   switch (stop.kind) {
     case 'open': {
       const fromEpochMs = endpoint?.config === undefined ? nowEpochMs : probedFromEpochMs(stop.open, endpoint.config.breaker, nowEpochMs);

@@ -17,6 +17,11 @@ interface Pages {
   /** Deliveries that are read together. */
   readonly pageSize: number;
   readonly isOver: () => boolean;
+  /**
+   * By record key, of all sources of a run: each delivery is taken once in a run. An index may still show what has been dealt with;
+   * and what was looked for and is held then cannot be claimed again by the very write that gives its claim back.
+   */
+  readonly seen: Set<string>;
 }
 
 export function createHeldCopies(deps: DrainDeps, endpointId: string, pages: Pages): HeldCopies {
@@ -56,9 +61,7 @@ interface Source {
   lost(record: DeliveryRecord, body: string | undefined): Promise<void>;
 }
 
-function createCopies(deps: DrainDeps, { pageSize, isOver }: Pages, source: Source): HeldCopies {
-  /** By record key: once in a run, for the index may still show what has been dealt with. */
-  const seen = new Set<string>();
+function createCopies(deps: DrainDeps, { pageSize, isOver, seen }: Pages, source: Source): HeldCopies {
   let from: unknown;
   let isAtEnd = false;
   let ahead: Promise<readonly Copy[]> | undefined;

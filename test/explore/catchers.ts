@@ -27,6 +27,7 @@ const beginning = 'endpoints: attribute_exists(holding) AND (attribute_not_exist
 const ending = 'endpoints: drain[0] = ? AND holdSeq = ? AND wakeAt = ?';
 const sameRecord = 'deliveries: generation = ? AND attempt = ? AND home = ?';
 const sameVerdict = 'deliveries: generation = ? AND state = ?';
+const sameLook = 'deliveries: generation = ? AND attempt = ? AND looks = ?';
 const holding = 'deliveries: generation = ? AND attempt = ? AND state = ? AND resend <= ?';
 const noEndpoint = 'endpoints: attribute_not_exists(pk) OR (cfg = ? AND attribute_not_exists(claims.?))';
 const sameEndpoint = 'endpoints: cfg = ? AND attribute_not_exists(claims.?)';
@@ -97,6 +98,9 @@ export const catchers: readonly Catcher[] = [
   of(sameRecord, 'generation = ?', 'resend', 'a verdict: of this generation', 4),
   of(sameRecord, 'attempt = ?', 'resend', 'a verdict: none has come since the record was read', 2),
   of(sameRecord, 'home = ?', 'aged', 'a verdict: the delivery was not given up meanwhile, and what was held stays held'),
+  of(sameLook, 'generation = ?', 'resolved', 'what a look found: in this generation'),
+  of(sameLook, 'attempt = ?', 'absent', 'what a look found: nothing was sent meanwhile'),
+  of(sameLook, 'looks = ?', 'looking', 'what a look found: nobody has looked meanwhile, and it is unknown still'),
   of(holding, 'generation = ?', 'held-resend', 'a hold of what waits: in this generation'),
   of(holding, 'attempt = ?', 'held-resend', 'a hold of what waits: nothing was sent meanwhile'),
   of(holding, 'state = ?', 'held-aged', 'a hold of what waits: it still waits'),

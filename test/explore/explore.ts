@@ -109,7 +109,7 @@ function traceOf(from: readonly [number, string][], at: number, last: string): s
 function keyOf(state: State): string {
   const workers = state.workers.map((w) => (w === undefined ? '' : `${w.node}:${w.admitted}:${w.round}`)).sort();
   const { items, late, queue, dlq, copied, epoch, started, drains, indexed, crashes, failures, done, posts, verdicts } = state;
-  const posted = posts.map((p) => `${p.recordKey}${p.leaseId}${p.generation}${p.outcome}`).sort();
+  const posted = posts.map((p) => `${p.recordKey}${p.leaseId}${p.generation}${p.outcome}${p.isAnsweredFor === true}`).sort();
   const judged = verdicts.map((v) => `${v.recordKey}${v.leaseId}${v.kind}`).sort();
   return [items, late, queue, dlq, copied, workers, epoch, started, drains, indexed, crashes, failures, done, posted, judged].join('|');
 }
@@ -226,6 +226,7 @@ class Search {
       const next = await this.#world.programs.next(worker.node, index, answer);
       return { label: `${name} ${label}`, problems: [...faults, ...problems], to: withWorker(from, i, { ...(from.workers[i] as Worker), node: next.id }) };
     };
+    if (call.operation === 'get') return this.#looks(state, call, step);
     if (call.kind === 'post') return Promise.all(this.#world.outcomes.map((outcome) => this.#post(state, worker, call, outcome, step)));
     const canFail = state.failures < this.#world.limits.failures && this.#world.canFail(call);
     const failed = { ...state, failures: state.failures + 1 };
@@ -265,6 +266,7 @@ class Search {
       {
         lane: laneIn(items, this.#laneKey(endpointId)), record: recordIn(items, this.#recordKey(recordKey)), claimKey, recordKey,
         sender: `L${ordinal}-`, version, admittedVersion: worker.admitted, admittedRound: worker.round,
+        isReconciled: this.#world.spec.endpoint.config.onAmbiguous === 'reconcile',
         attempt: Number(attempt), saysDuplicate: duplicate === 'true', nowEpochMs: nowAt(state.epoch),
       },
       state.posts, state.verdicts,
@@ -274,6 +276,18 @@ class Search {
     const { mostPosts = Infinity } = this.#world.spec;
     const hurried = state.epoch === 0 && posts.length > mostPosts ? ['more requests than the rate allows'] : [];
     return step({ ...state, posts }, posted(outcome), `POST ${eventId}: ${name}`, [...problems, ...hurried]);
+  }
+
+  /** What a look finds. An absence that the world lets prove something answers for every request that was made. */
+  #looks(state: State, call: Call, step: (from: State, answer: Answer, label: string) => Promise<Move>): Promise<Move[]> {
+    const { claimKey, endpointId } = this.#world.keysOf(call.input['eventId'] as string);
+    const isOf = (post: Post) => post.recordKey === recordKeyOf(endpointId, claimKey);
+    const isProof = this.#world.spec.endpoint.config.lookup?.absenceProvesAfterS != null;
+    return Promise.all(this.#world.looksOf(state.posts.some(isOf)).map((outcome) => {
+      const isAbsent = outcome.kind === 'answered' && outcome.status === 404;
+      const posts = isAbsent && isProof ? state.posts.map((post) => (isOf(post) ? { ...post, isAnsweredFor: true } : post)) : state.posts;
+      return step({ ...state, posts }, posted(outcome), `GET ${String(call.input['eventId'])}: ${outcome.name}`);
+    }));
   }
 
   /** A call's effect on the items, its answer, and what is wrong with it. */
@@ -372,7 +386,7 @@ class Search {
   async quietProblems(state: State): Promise<string[]> {
     const lost = this.#lost(state);
     if (lost.length > 0) return lost;
-    const key = [state.items, state.indexed, state.queue, state.dlq, state.copied, state.posts.map((p) => p.leaseId + p.outcome), state.verdicts.map((v) => v.leaseId + v.kind)].join('|');
+    const key = [state.items, state.indexed, state.queue, state.dlq, state.copied, state.posts.map((p) => `${p.leaseId}${p.outcome}${p.isAnsweredFor === true}`), state.verdicts.map((v) => v.leaseId + v.kind)].join('|');
     const known = this.#recovered.get(key) ?? (await this.#recover(state));
     this.#recovered.set(key, known);
     return known;

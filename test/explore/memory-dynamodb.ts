@@ -63,9 +63,10 @@ export class MemoryDynamoDb {
 
   /** The sparse index over what needs somebody: `indexed` is what it shows, for it may be behind the table. */
   #query(input: JsonObject): JsonObject {
-    const { ':gpk': partition } = input['ExpressionAttributeValues'] as Record<string, { S: string }>;
+    const { ':gpk': partition, ':before': before } = input['ExpressionAttributeValues'] as Record<string, { S: string; N: string }>;
+    const isBefore = (item: Item) => before === undefined || Number(item['gsk']?.['N']) < Number(before.N);
     const [after, limit] = [input['ExclusiveStartKey'] as Item | undefined, input['Limit'] as number];
-    const found = [...(this.indexed ?? this.items)].filter(([key, item]) => key.startsWith(`item-${String(input['TableName'])}~`) && item['gpk']?.['S'] === partition?.S).map(([, item]) => item);
+    const found = [...(this.indexed ?? this.items)].filter(([key, item]) => key.startsWith(`item-${String(input['TableName'])}~`) && item['gpk']?.['S'] === partition?.S && isBefore(item)).map(([, item]) => item);
     const sorted = found.toSorted((a, b) => Number(a['gsk']?.['N']) - Number(b['gsk']?.['N']) || (String(a['pk']?.['S']) < String(b['pk']?.['S']) ? -1 : 1));
     const from = after === undefined ? 0 : sorted.findIndex((item) => item['pk']?.['S'] === after['pk']?.['S']) + 1;
     const page = sorted.slice(from, from + limit);

@@ -293,7 +293,7 @@ class Run {
         bury: (_body, { recordKey, generation }) => this.#ask({ kind: 'bury', label: 'DLQ', operation: 'bury', input: { recordKey, generation } }) as Promise<void>,
       },
       http: {
-        get: () => Promise.reject(new Error('nothing is looked for')),
+        get: ({ headers }) => this.#ask({ kind: 'post', label: 'GET', operation: 'get', input: { eventId: headers['webhook-id'] } }) as Promise<HttpOutcome>,
         post: ({ headers, version }) => {
           const { 'webhook-id': eventId, 'sluice-attempt': attempt, 'sluice-possible-duplicate': duplicate } = headers;
           return this.#ask({ kind: 'post', label: 'POST', operation: 'post', input: { eventId, attempt, duplicate, version } }) as Promise<HttpOutcome>;

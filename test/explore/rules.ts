@@ -7,7 +7,7 @@ import { firstRound, type Breaker } from '../../lambdas/shared/core/breaker.ts';
 import { keptForDrain, removedCfg, type Lane } from '../../lambdas/shared/core/lane.ts';
 import { afterAnswers, type Pace } from '../../lambdas/shared/core/pace.ts';
 import { assertTransition, type DeliveryRecord } from '../../lambdas/shared/core/record.ts';
-import { drain as drainLimits, lease as leaseLimits, pace as paceLimits } from '../../lambdas/shared/limits/numbers.ts';
+import { drain as drainLimits, lease as leaseLimits, pace as paceLimits, records as recordLimits } from '../../lambdas/shared/limits/numbers.ts';
 import type { Item } from '../../local/types/dynalite.d.ts';
 import type { Items } from './memory-dynamodb.ts';
 
@@ -17,6 +17,8 @@ export interface Post {
   readonly leaseId: string;
   readonly generation: number;
   readonly outcome: string;
+  /** True once an authoritative absence has proved that it did not arrive. */
+  readonly isAnsweredFor?: boolean;
 }
 
 /** A verdict that a record was given. */
@@ -128,7 +130,9 @@ function checkPace(before: Pace | undefined, after: Pace | undefined): string[] 
 
 /** The index shows exactly what is held, by when it is due: else it is never found, or found for ever. */
 function checkIndexed(record: DeliveryRecord, item: Item): string[] {
-  const shown = String(item['gpk']?.['S']).startsWith('held#');
+  const [shown, isUnknown] = [String(item['gpk']?.['S']).startsWith('held#'), String(item['gpk']?.['S']).startsWith('unknown#')];
+  if (isUnknown !== (record.state === 'unknown') || isUnknown !== (item['upk'] !== undefined)) return [`the indexes of what is unknown are wrong about what is ${record.state}`];
+  if (record.state === 'unknown') return Number(item['gsk']?.['N']) === (record.nextLookEpochMs ?? recordLimits.neverEpochMs) ? [] : ['unknown, and the index says another time than its record'];
   if (item['gpk'] !== undefined && !shown && record.state !== 'dead') return [`the index shows as dead what is ${record.state}`];
   if (record.state !== 'waiting' || record.home !== 'held') return shown ? [`the index shows as held what is ${record.state}`] : [];
   if (!shown) return ['held, and not in the index'];
@@ -201,6 +205,8 @@ export interface PostContext {
   readonly admittedVersion: string;
   /** The breaker's round, as its admission found it. */
   readonly admittedRound: number;
+  /** Under it nothing is sent again that may have arrived. */
+  readonly isReconciled: boolean;
   readonly attempt: number;
   readonly saysDuplicate: boolean;
   readonly nowEpochMs: number;
@@ -224,6 +230,7 @@ export function checkPost(at: PostContext, posts: readonly Post[], verdicts: rea
   for (const post of posts.filter((p) => p.recordKey === at.recordKey)) {
     const verdict = verdicts.find((v) => v.recordKey === at.recordKey && v.leaseId === post.leaseId);
     if (verdict === undefined) problems.push(`POST while an earlier one, of ${post.leaseId}, has no verdict`);
+    else if (at.isReconciled && post.isAnsweredFor !== true && post.generation === (record?.generation ?? 0) && (verdict.kind === 'reaped' || post.outcome.startsWith('no answer'))) problems.push(`POST again, although that of ${post.leaseId} may have arrived`);
     else if (post.outcome === 'ok' && verdict.kind === 'settled' && post.generation === (record?.generation ?? 0)) problems.push('POST after a recorded 2xx');
   }
   return { problems, leaseId, generation: record?.generation ?? 0 };

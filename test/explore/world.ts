@@ -28,6 +28,13 @@ export const outcomes = {
   unsent: { name: 'no connection', kind: 'unsent', phase: 'connect', cause: 'ECONNREFUSED', ...timed(0) },
 } as const satisfies Record<string, NamedOutcome>;
 
+/** What a look may find. Each look happens at an hour's turn at the soonest: by then an absence proves what it may. */
+export const looks = {
+  matches: { name: 'found', kind: 'answered', status: 200, bodyExcerpt: '', body: Buffer.from('{"same":1}'), ...timed(0) },
+  absent: { name: 'absent', kind: 'answered', status: 404, bodyExcerpt: '', body: Buffer.from(''), ...timed(0) },
+  failed: { name: 'failed', kind: 'answered', status: 500, bodyExcerpt: '', body: Buffer.from(''), ...timed(0) },
+} as const satisfies Record<string, NamedOutcome>;
+
 export interface MessageSpec {
   readonly name: string;
   readonly eventId: string;
@@ -53,6 +60,8 @@ export interface WorldSpec {
   /** Sets of messages that one worker may receive together; each by itself unless it is given. */
   readonly batches?: readonly (readonly string[])[];
   readonly outcomes: readonly NamedOutcome[];
+  /** What may be found where a request was made, and where none was; the first of each when nothing goes wrong any more. */
+  readonly looks?: { readonly sent: readonly NamedOutcome[]; readonly unsent: readonly NamedOutcome[] };
   readonly limits: { readonly receives: number; readonly crashes: number; readonly failures: number; readonly epochs: number };
   /** Calls that may fail, and calls in which a worker may die, by name; any unless it is given. */
   readonly fails?: readonly string[];
@@ -121,6 +130,10 @@ export class World {
 
   get outcomes() {
     return this.spec.outcomes;
+  }
+
+  looksOf(isSent: boolean): readonly NamedOutcome[] {
+    return (isSent ? this.spec.looks?.sent : this.spec.looks?.unsent) ?? [];
   }
 
   canFail(call: Call): boolean {
@@ -193,6 +206,7 @@ export class World {
 
 function isHome(record: DeliveryRecord | undefined, dlq: readonly string[], queue: readonly number[], messages: readonly MessageSpec[]): boolean {
   if (record?.state === 'delivered' || record?.state === 'dropped') return true;
+  if (record?.state === 'unknown') return record.stuck !== undefined;
   if (record?.state !== 'dead' || record.phase !== 'buried') return false;
   return dlq.includes(copyName(record)) || queue.some((m) => messages[m]?.generation === record.generation && messages[m]?.eventId === record.eventId);
 }
@@ -201,7 +215,7 @@ function strangersOf({ strangers = {} }: WorldSpec): Readonly<Record<string, Com
   return Object.fromEntries(Object.entries(strangers).map(([name, write]) => [name, (_registry, db) => write(db)]));
 }
 
-const isHeld = (record: DeliveryRecord | undefined) => record?.state === 'waiting' && record.home === 'held';
+const isHeld = (record: DeliveryRecord | undefined) => (record?.state === 'waiting' && record.home === 'held') || record?.state === 'unknown';
 
 /** A client that answers at once, to prepare a world by the product's own adapters. */
 function clientOn(memory: MemoryDynamoDb): DynamoDBClient {

@@ -1,15 +1,16 @@
 /** The worlds that are explored whole. Each is as small as it can be and still lets its clauses fail. */
-import { dead, dropped } from '../../lambdas/shared/core/decide.ts';
+import { dead, dropped, held as heldFrom, renewed } from '../../lambdas/shared/core/decide.ts';
 import type { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { createDynamoDbLanes } from '../../lambdas/shared/adapters/dynamodb-lanes.ts';
 import { createDynamoDbRecords } from '../../lambdas/shared/adapters/dynamodb-records.ts';
 import type { Pace } from '../../lambdas/shared/core/pace.ts';
 import { syntheticKeyOf } from '../../lambdas/shared/core/keys.ts';
+import type { UnknownRecord } from '../../lambdas/shared/core/record.ts';
 import { drain, lease } from '../../lambdas/shared/limits/numbers.ts';
-import { deliveredOf, endpointOf, namesOf, openBreaker, t0EpochMs, waitingOf } from '../support/builders.ts';
+import { deliveredOf, endpointOf, namesOf, openBreaker, t0EpochMs, unknownOf, waitingOf } from '../support/builders.ts';
 import { tables } from './program.ts';
 import { copyName } from './rules.ts';
-import { outcomes, World, type WorldSpec } from './world.ts';
+import { looks, outcomes, World, type WorldSpec } from './world.ts';
 
 const { ok, busy, ambiguous, rejected, late, unsent } = outcomes;
 const retry = { baseS: 1, factor: 1, attempts: 12 };
@@ -425,11 +426,97 @@ const holding: readonly WorldSpec[] = [
   },
 ];
 
+const lookup = { url: 'https://api.example.com/{eventId}', match: { '$.same': '$.amount' }, delaysS: [60, 120] };
+const proving = { ...lookup, absenceProvesAfterS: 600 };
+const looked = { sent: [looks.matches, looks.absent], unsent: [looks.absent] };
+
+/** Worlds of endpoints whose uncertain deliveries are reconciled. */
+const reconciled: readonly WorldSpec[] = [
+  {
+    name: 'unknown',
+    about: 'one event in a lane of one, reconciled by people only, received by two workers at a time, with one death and one failed write',
+    endpoint: endpoint(1, { onAmbiguous: 'reconcile' }),
+    messages: [{ name: 'm1', eventId: 'a' }, probe],
+    probes: ['probe'],
+    outcomes: [ok, busy, ambiguous],
+    limits: { receives: 3, crashes: 1, failures: 1, epochs: 2 },
+  },
+  {
+    name: 'unknown-resend',
+    about: 'a delivery that is unknown is asked for again, by messages that come twice, while the drain finds it',
+    endpoint: endpoint(1, { onAmbiguous: 'reconcile', lookup }),
+    messages: [{ name: 'resend 1', eventId: 'a', resend: 1 }, { name: 'resend 2', eventId: 'a', resend: 2 }],
+    prepare: (_world, db) => unknownBefore(db, {}),
+    outcomes: [ok],
+    looks: looked,
+    drains: 1,
+    limits: { receives: 3, crashes: 0, failures: 0, epochs: 1 },
+  },
+  {
+    name: 'looking',
+    about: 'a delivery whose answer was lost is looked for by two runs of the drain, one of which dies, or its write comes late',
+    endpoint: endpoint(1, { onAmbiguous: 'reconcile', lookup }),
+    messages: [{ name: 'a', eventId: 'a' }],
+    queued: [],
+    prepare: (_world, db) => unknownBefore(db, {}),
+    outcomes: [ok],
+    looks: { sent: [], unsent: [looks.matches, looks.absent, looks.failed] },
+    drains: 2,
+    fails: ['write'],
+    limits: { receives: 0, crashes: 1, failures: 1, epochs: 2 },
+  },
+  {
+    name: 'absent',
+    about: 'a delivery whose absence is a proof is sent again, and may be unknown again; a look\'s write comes late',
+    endpoint: endpoint(1, { onAmbiguous: 'reconcile', lookup: proving }),
+    messages: [{ name: 'a', eventId: 'a' }],
+    queued: [],
+    prepare: (_world, db) => unknownBefore(db, {}),
+    outcomes: [ok, ambiguous],
+    looks: { sent: [looks.matches, looks.absent], unsent: [looks.absent] },
+    drains: 3,
+    fails: ['write'],
+    limits: { receives: 0, crashes: 0, failures: 1, epochs: 3 },
+  },
+  {
+    name: 'resolved',
+    about: 'an operator has a delivery sent again that is unknown, while it is looked for; it may be unknown again',
+    endpoint: endpoint(1, { onAmbiguous: 'reconcile', lookup }),
+    messages: [{ name: 'a', eventId: 'a' }],
+    queued: [],
+    prepare: (_world, db) => unknownBefore(db, {}),
+    outcomes: [ok, ambiguous],
+    looks: { sent: [looks.matches], unsent: [looks.failed] },
+    strangers: { 'an operator has it sent again': (db) => sendAgain(db, 'a') },
+    drains: 2,
+    fails: ['write'],
+    limits: { receives: 0, crashes: 0, failures: 1, epochs: 2 },
+  },
+];
+
+/** Of an attempt long ago, to be looked for now; the lane says so. */
+async function unknownBefore(db: DynamoDBClient, overrides: Partial<UnknownRecord>): Promise<void> {
+  const now = t0EpochMs;
+  await createDynamoDbRecords(db, tables).write(undefined, unknownOf({ sinceEpochMs: now - 3_600_000, nextLookEpochMs: now, history: [], lastLease: { leaseId: 'L0', kind: 'settled' }, ...overrides }, { eventId: 'a' }));
+  await lanesOf(db).hold('acme', { count: 0, nowEpochMs: now - 3_600_000, wakeAtEpochMs: now, isReady: false });
+}
+
+/** As the command line does it, in two writes instead of one transaction: the explorer does not know replays. */
+async function sendAgain(db: DynamoDBClient, eventId: string): Promise<void> {
+  const { recordKey, endpointId, claimKey } = namesOf({ eventId });
+  const records = createDynamoDbRecords(db, tables);
+  const record = (await records.read([recordKey])).found.get(recordKey);
+  if (record?.state !== 'unknown') return;
+  const to = heldFrom({ ...renewed(record, t0EpochMs, 0), lastLease: { leaseId: 'resend', kind: 'settled' } }, 0);
+  const { answer } = await records.writeUnclaimed(record, to, { endpointId, claimKey, lane: { kind: 'atVersion', cfg: 'V1' } });
+  if (answer === 'written') await lanesOf(db).hold('acme', { count: 1, nowEpochMs: t0EpochMs, wakeAtEpochMs: t0EpochMs, isReady: true });
+}
+
 /** Worlds that the drain is in too, for its conditions lack what live traffic leaves to it. */
 const served = ['wide', 'two-keys', 'late-wave', 'waves', 'shrinking', 'failing-wave'];
 const byDrain = bare.filter(({ name }) => served.includes(name)).map((spec): WorldSpec => ({ ...spec, name: `${spec.name}-held`, about: `${spec.about}, by the drain`, serves: 'held' }));
 
-const specs: readonly WorldSpec[] = [...bare, ...byDrain, ...holding];
+const specs: readonly WorldSpec[] = [...bare, ...byDrain, ...holding, ...reconciled];
 
 /** As the command line does it, of an endpoint that nobody writes. */
 async function dropDelivery(db: DynamoDBClient, eventId: string): Promise<void> {

@@ -417,7 +417,7 @@ function take(lane: MutableLane, ask: Admission): void {
 /** Of a verdict generation and state count: within a generation only a drop follows it. */
 function isStill(found: DeliveryRecord | undefined, from: DeliveryRecord | undefined): boolean {
   if (found === undefined || from === undefined) return found === from;
-  const isSameLook = from.state !== 'unknown' || (found.state === 'unknown' && found.looks === from.looks);
+  const isSameLook = from.state !== 'unknown' || (found.state === 'unknown' && found.attempt === from.attempt && found.looks === from.looks);
   if (from.state !== 'waiting') return found.generation === from.generation && found.state === from.state && isSameLook;
   return isSameAttempt(found, from) && found.home === from.home;
 }

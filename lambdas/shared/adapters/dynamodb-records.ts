@@ -145,12 +145,13 @@ export function createDynamoDbRecords(db: DynamoDBClient, tables: { endpoints: s
 /** The record as a hold left it, where nothing but a hold has come between. */
 function heldBetween(error: unknown, from: DeliveryRecord | undefined, to: DeliveryRecord): WaitingRecord | undefined {
   if (!(error instanceof ConditionalCheckFailedException) || error.Item === undefined) return undefined;
+  // Only what waits in the queue is held without a claim.
+  if (from !== undefined && (from.state !== 'waiting' || from.home === 'held')) return undefined;
   const found = toRecord(unmarshall(error.Item));
   if (found.state !== 'waiting' || found.home !== 'held') return undefined;
   // No record is the same as one that waits with no attempt, in the generation that the copy begins.
   const { generation, attempt } = from ?? { generation: to.generation, attempt: 0 };
-  const wasHeld = from?.state === 'waiting' && from.home === 'held';
-  return !wasHeld && found.generation === generation && found.attempt === attempt ? found : undefined;
+  return found.generation === generation && found.attempt === attempt ? found : undefined;
 }
 
 /** What a hold wrote stays: that what waits on is held, and the largest `resend`, for whoever asked for it may be gone. */

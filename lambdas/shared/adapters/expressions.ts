@@ -1,7 +1,7 @@
 import { marshall } from '@aws-sdk/util-dynamodb';
 import type { AttributeValue } from '@aws-sdk/client-dynamodb';
 import { optionalAttributes, toItem } from './dynamodb-record-item.ts';
-import type { DeliveryRecord, WaitingRecord } from '../core/record.ts';
+import type { DeliveryRecord, UnknownRecord, WaitingRecord } from '../core/record.ts';
 
 /** Names and values of the expressions of one write; every name goes through `#`, for DynamoDB reserves 573 words. */
 export class Expressions {
@@ -33,19 +33,16 @@ export class Expressions {
 /** The record is still the one that a decision was made from. Each clause is needed: test/explore shows what goes wrong without it. */
 export function recordCondition(x: Expressions, from: DeliveryRecord | undefined): string {
   if (from === undefined) return `attribute_not_exists(${x.name('pk')})`;
+  // What is unknown changes within its attempt with every look, and only what is unknown has looks.
+  if (from.state === 'unknown') return [...sameAttempt(x, from), `${x.name('looks')} = ${x.value(from.looks)}`].join(' AND ');
   // What follows a verdict is another generation, or a drop.
-  if (from.state !== 'waiting') return [`${x.name('generation')} = ${x.value(from.generation)}`, `${x.name('state')} = ${x.value(from.state)}`, ...sameLooks(x, from)].join(' AND ');
+  if (from.state !== 'waiting') return `${x.name('generation')} = ${x.value(from.generation)} AND ${x.name('state')} = ${x.value(from.state)}`;
   // Only what waits has a home.
   return [...sameAttempt(x, from), `${x.name('home')} = ${x.value(from.home)}`].join(' AND ');
 }
 
-/** What is unknown changes within its generation with every look. */
-function sameLooks(x: Expressions, from: DeliveryRecord): string[] {
-  return from.state === 'unknown' ? [`${x.name('looks')} = ${x.value(from.looks)}`] : [];
-}
-
 /** Nothing was sent meanwhile; a hold may have come, which changes nothing of it. */
-export function sameAttempt(x: Expressions, from: WaitingRecord): string[] {
+export function sameAttempt(x: Expressions, from: WaitingRecord | UnknownRecord): string[] {
   return [`${x.name('generation')} = ${x.value(from.generation)}`, `${x.name('attempt')} = ${x.value(from.attempt)}`];
 }
 

@@ -19,7 +19,8 @@ export function lookUrl({ url: template }: Lookup, eventId: string, reference: s
 
 /** An id that a consumer has returned, if it can be one: it is put into URLs, where a segment of dots would lead elsewhere. */
 export function referenceFrom(text: string | string[] | undefined): string | undefined {
-  return typeof text === 'string' && text.length <= limits.maxReferenceLength && /^[\x21-\x7e]+$/.test(text) && !/^\.+$/.test(text) ? text : undefined;
+  const id = typeof text === 'string' ? text.trim() : '';
+  return id.length <= limits.maxReferenceLength && /^[\x21-\x7e]+$/.test(id) && !/^\.+$/.test(id) ? id : undefined;
 }
 
 export type Answered = Extract<AttemptOutcome, { kind: 'answered' }>;

@@ -5,7 +5,8 @@ import { isExpired, keptForDrain, readRefusal, type Lease } from '../../../lambd
 import type { Pace } from '../../../lambdas/shared/core/pace.ts';
 import { decideReceive } from '../../../lambdas/shared/core/receive.ts';
 import type { AttemptOutcome } from '../../../lambdas/shared/core/outcome.ts';
-import type { DeadRecord, DeliveryRecord, WaitingRecord } from '../../../lambdas/shared/core/record.ts';
+import { afterLook, type Found } from '../../../lambdas/shared/core/reconcile.ts';
+import type { DeadRecord, DeliveryRecord, UnknownRecord, WaitingRecord } from '../../../lambdas/shared/core/record.ts';
 import { blankOf } from '../../../lambdas/deliver/decide-copy.ts';
 import type { Admission, AdmitAnswer, GiveBack, LaneGuard } from '../../../lambdas/shared/ports/index.ts';
 import { closedBreaker, configOf, endpointOf, openBreaker, timed } from '../builders.ts';
@@ -47,6 +48,8 @@ export type Choice =
   /** `isStale`: on what is not there. */
   | { readonly kind: 'wake' | 'endDrain'; readonly isStale: boolean; readonly isEmpty: boolean }
   | { readonly kind: 'beginDrain' }
+  /** At what is unknown; `found` is an index of what a look may find. */
+  | { readonly kind: 'look'; readonly event: string; readonly found: number }
   | { readonly kind: 'pace'; readonly to: number; readonly isStale: boolean };
 
 const config = configOf({ retry: { baseS: 1, factor: 1, attempts: 12 }, breaker: { connectFailures: 2 } });
@@ -55,6 +58,8 @@ export const outcomes = {
   ok: { kind: 'answered', status: 200, bodyExcerpt: '', ...timed(1) },
   busy: { kind: 'answered', status: 503, bodyExcerpt: '', ...timed(1) },
   rejected: { kind: 'answered', status: 422, bodyExcerpt: '', ...timed(1) },
+  /** Under reconciliation. */
+  lost: { kind: 'ambiguous', phase: 'headers', cause: 'ECONNRESET', ...timed(1) },
   silent: { kind: 'ambiguous', phase: 'headers', cause: 'timeout', ...timed(1) },
   /** Nothing is sent: the delivery is past its age. */
   expired: undefined,
@@ -103,6 +108,8 @@ export function plan(h: History, choice: Choice, id: string): Planned | undefine
       return planWake(h, choice.isStale);
     case 'beginDrain':
       return planBegin(h, `D${id}`);
+    case 'look':
+      return planLook(h, h.among([choice.event])[0] ?? '', findings[choice.found % findings.length], `K${id}`);
     case 'endDrain':
       return planEnd(h, { ...choice, isOther: false });
     case 'pace':
@@ -142,6 +149,31 @@ function otherHolds(h: History, event: string): Planned[] {
   const base: WaitingRecord = { ...blankOf(h.copyOf(event, 0, undefined)), generation: record.generation, attempt: record.attempt, resend: record.resend };
   const all = [base, { ...base, attempt: base.attempt + 1 }, { ...base, generation: base.generation + 1 }];
   return [holdFrom(h, event, undefined, 0), ...all.map((from) => holdFrom(h, event, from, from.resend)), ...(base.resend > 0 ? [holdFrom(h, event, { ...base, resend: base.resend - 1 }, base.resend - 1)] : [])];
+}
+
+const reconciled = configOf({ onAmbiguous: 'reconcile', lookup: { url: 'https://api.example.com/{eventId}', match: { '$.id': 'eventId' }, absenceProvesAfterS: 1, delaysS: [5, 5, 5, 5, 5, 5] } });
+const longSinceMs = 10_000_000;
+
+const findings: readonly Found[] = [{ kind: 'failed', detail: 'look failed: status 500' }, { kind: 'absent', detail: 'absent: 404' }, { kind: 'matches', reference: undefined, detail: 'found: 200' }];
+
+/** What a look has found, from the record as it was read. */
+function planLook(h: History, event: string, found: Found | undefined, leaseId: string): Planned | undefined {
+  const record = h.recordOf(event);
+  return record?.state === 'unknown' && found !== undefined ? lookFrom(h, record, found, leaseId) : undefined;
+}
+
+function lookFrom(h: History, from: UnknownRecord, found: Found, leaseId: string): Planned | undefined {
+  if (reconciled.lookup === null) return undefined;
+  const to = afterLook(from, found, reconciled.lookup, { startedEpochMs: h.nowEpochMs + longSinceMs, nowEpochMs: h.nowEpochMs, leaseId });
+  return planned(operations.write(`look ${from.looks + 1} at ${from.eventId ?? ''} ${from.generation}/${from.attempt}: ${found.kind}`, from, to));
+}
+
+/** Looks at a delivery as it is not, by one thing each. */
+function otherLooks(h: History, event: string, leaseId: string): (Planned | undefined)[] {
+  const record = h.recordOf(event);
+  if (record?.state !== 'unknown') return [];
+  const all = [{ ...record, looks: record.looks + 1 }, { ...record, attempt: record.attempt + 1 }, { ...record, generation: record.generation + 1 }];
+  return all.map((from) => lookFrom(h, from, { kind: 'failed', detail: 'look failed: status 500' }, leaseId));
 }
 
 function planWake(h: History, isStale: boolean): Planned | undefined {
@@ -336,7 +368,7 @@ export function post(h: History, sender: Sender, d: Delivery, outcome: OutcomeNa
   const problems = checkPost(h.state, { claimKey, recordKey, leaseId, nowEpochMs: h.nowEpochMs }, h.posts, h.verdicts);
   if (problems.length > 0) throw h.broken(problems.join('; '));
   h.posts.push({ recordKey, leaseId, generation: base.generation, delivers: outcome === 'ok' });
-  const to = afterAttempt(base, result, config, { nowEpochMs: h.nowEpochMs, random: 0, leaseId });
+  const to = afterAttempt(base, result, outcome === 'lost' ? reconciled : config, { nowEpochMs: h.nowEpochMs, random: 0, leaseId });
   d.to = to.state === 'waiting' ? { ...to, dueEpochMs: h.nowEpochMs + waitMs } : to;
   return true;
 }
@@ -444,6 +476,7 @@ export function narrowlyRefused(h: History, which: number, id: string): { readon
     ...(h.state.lane === undefined ? [] : otherBreakers.map((other) => reportOn(h, other, 'unreachable', `L${id}`))),
     planBury(h, { kind: 'buryUnclaimed', event: asked, isStale: false, renews: true }, `B${id}`),
     planLateMark(h, asked),
+    ...otherLooks(h, asked, `K${id}`),
   ];
   return plans.flatMap((planned) => {
     const [why, ...more] = planned === undefined ? [] : whyNot(h, planned);

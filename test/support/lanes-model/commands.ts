@@ -195,9 +195,10 @@ const choices: { readonly [K in Choice['kind']]: { readonly fates: readonly Fate
   beginDrain: { fates: ['heard', 'heard', 'repeated', 'late', 'copied'], of: fc.constant({ kind: 'beginDrain' }) },
   endDrain: { fates: ['heard', 'heard', 'repeated', 'late', 'copied'], of: fc.record({ kind: fc.constant('endDrain'), isStale: rarely, isEmpty: fc.boolean() }) },
   pace: { fates: ['heard', 'heard', 'repeated', 'late', 'copied'], of: fc.record({ kind: fc.constant('pace'), to: fc.nat(4), isStale: rarely }) },
+  look: { fates: ['heard', 'heard', 'repeated', 'late', 'copied'], of: fc.record({ kind: fc.constant('look'), event, found: fc.nat(2) }) },
 };
 
-type Kind = Choice['kind'] | 'receive' | 'send' | 'crash' | 'pass' | 'atOnce' | 'returned';
+type Kind = Choice['kind'] | 'receive' | 'send' | 'lose' | 'crash' | 'pass' | 'atOnce' | 'returned';
 
 /** What happens in a history, and how often: with fewer kinds of things it goes deeper into each. */
 export const themes = {
@@ -212,6 +213,7 @@ export const themes = {
   },
   pace: { pace: 6, note: 2, beginDrain: 1, endDrain: 1, admit: 4, exchange: 4, giveBack: 2, send: 1, land: 2, put: 1, pass: 1, atOnce: 2 },
   breaker: { probe: 6, report: 8, admit: 2, exchange: 2, giveBack: 1, reapClaim: 4, reapLease: 1, put: 1, land: 3, pass: 4, crash: 2, atOnce: 3, returned: 1, spend: 1 },
+  looking: { look: 8, lose: 5, admit: 4, settle: 5, giveBack: 3, reapClaim: 2, reapLease: 1, land: 3, pass: 3, crash: 1, holdRecord: 1, atOnce: 2 },
   operators: { put: 6, remove: 4, land: 2, admit: 2, buryUnclaimed: 2, giveBack: 1, atOnce: 2 },
   senders: { admit: 5, exchange: 6, settle: 3, giveBack: 2, reapLease: 2, reapClaim: 2, land: 2, put: 1, send: 3, pass: 3, atOnce: 2 },
   reaping: { admit: 6, exchange: 1, send: 1, reapLease: 2, reapClaim: 5, pass: 4, atOnce: 1 },
@@ -227,6 +229,7 @@ export function commandsOf(theme: Theme): fc.Arbitrary<Command> {
   const others: Record<Exclude<Kind, Choice['kind']>, fc.Arbitrary<Command>> = {
     receive: fc.tuple(asking, fc.array(outcome, { minLength: 1, maxLength: 3, size: 'max' }), waitMs).map((args) => receive(...args)),
     send: fc.tuple(which, outcome, waitMs).map((args) => send(...args)),
+    lose: which.map((w) => send(w, 'lost', 0)),
     crash: which.map(crash),
     returned: event.map(returned),
     pass: fc.constantFrom(leaseMs * 0.3, leaseMs, leaseMs).map(pass),

@@ -101,7 +101,7 @@ export function written(state: State, from: DeliveryRecord | undefined, to: Deli
 
 /** Nothing but a hold has come between. No record is as one that waits in generation 0, with no attempt. */
 export function isHeldBetween(found: DeliveryRecord | undefined, from: DeliveryRecord | undefined): found is WaitingRecord {
-  if (stateName(found) !== 'held' || stateName(from) === 'held') return false;
+  if (stateName(found) !== 'held' || !['absent', 'waiting'].includes(stateName(from))) return false;
   return found?.generation === (from?.generation ?? 0) && found.attempt === (from?.attempt ?? 0);
 }
 
@@ -258,6 +258,10 @@ function isClaim(found: Claim | undefined, claim: Claim): boolean {
 function changed(found: DeliveryRecord | undefined, from: DeliveryRecord | undefined): string[] {
   const [was, is] = [stateName(from), stateName(found)];
   const differs = { state: was !== is, generation: found?.generation !== from?.generation, attempt: found?.attempt !== from?.attempt };
+  if (from?.state === 'unknown' && found !== undefined) {
+    const isLooked = found.state !== 'unknown' || found.looks !== from.looks;
+    return reasons({ 'unknown record: another generation': differs.generation, 'unknown record: another attempt': differs.attempt, 'unknown record: looked for, or unknown no more': isLooked });
+  }
   if ((was !== 'waiting' && was !== 'held') || found === undefined) return reasons({ [`${was} record: it has changed`]: differs.state || differs.generation || differs.attempt });
   return reasons({
     'waiting record: another state, or home': differs.state,
