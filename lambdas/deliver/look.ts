@@ -32,7 +32,7 @@ export async function look(deps: DeliverDeps, claimed: Claimed, record: UnknownR
   const found = foundBy(asked, (answered) => judge(lookup, answered, copy.message));
   const to = afterLook(record, found, lookup, { startedEpochMs, nowEpochMs: deps.clock.nowEpochMs(), leaseId });
   deps.telemetry.event('looked', {
-    endpointId: record.endpointId, eventId: record.eventId, found: found.kind, state: to.state, looks: record.looks + 1,
+    endpointId: record.endpointId, eventId: record.eventId, host: new URL(lookup.url).host, found: found.kind, state: to.state, looks: record.looks + 1,
     durationMs: 'durationMs' in asked ? asked.durationMs : 0,
     // A difference names values of the payload: they are for the record.
     ...(found.kind === 'differs' ? {} : { detail: found.detail }),
@@ -62,8 +62,13 @@ async function ask(deps: DeliverDeps, { copy, endpoint, invocation }: Claimed, {
     endpointId: config.endpointId,
     version,
     remainingMs: () => invocation.remainingMs() - deps.limits.settleMarginMs,
-    headers: { accept: 'application/json', ...config.headers, ...signed.headers, [names.look]: String(looks + 1) },
+    headers: { ...acceptedBy(config.headers), ...config.headers, ...signed.headers, [names.look]: String(looks + 1) },
   });
+}
+
+/** Twice the same header in different casing would be sent twice. */
+function acceptedBy(own: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
+  return Object.keys(own).some((name) => name.toLowerCase() === 'accept') ? {} : { accept: 'application/json' };
 }
 
 /** What came back, in terms of the effect: without a whole answer nothing is proved. */

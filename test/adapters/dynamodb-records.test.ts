@@ -7,7 +7,7 @@ import { syntheticKeyOf } from '../../lambdas/shared/core/keys.ts';
 import type { DeliveryRecord } from '../../lambdas/shared/core/record.ts';
 import { attentionIndex } from '../../lambdas/shared/limits/names.ts';
 import { records as limits } from '../../lambdas/shared/limits/numbers.ts';
-import { t0EpochMs, waitingOf } from '../support/builders.ts';
+import { t0EpochMs, unknownOf, waitingOf } from '../support/builders.ts';
 import { startDynamoSubject, tables, type DynamoSubject } from '../support/dynamo-subject.ts';
 import { LaneSubject } from '../support/world.ts';
 
@@ -88,9 +88,13 @@ describe('a record\'s item', () => {
     expect(await readRecord(subject.client, tables.deliveries, burying.recordKey)).toEqual(to);
   });
 
-  it('that was dropped is of a version that programs without the state take for unread', () => {
+  it('that was dropped, or is unknown, is of a version that programs without the state take for unread', async () => {
     expect(limits.droppedVersion).toBeGreaterThan(Math.max(limits.version, limits.heldVersion));
-    expect(limits.newestVersion).toBe(limits.droppedVersion);
+    expect(limits.unknownVersion).toBeGreaterThan(limits.droppedVersion);
+    expect(limits.newestVersion).toBe(limits.unknownVersion);
+    const record = unknownOf({}, { endpointId: lane.endpointId });
+    await write(undefined, record);
+    expect(await subject.item(record.recordKey)).toMatchObject({ v: limits.unknownVersion });
   });
 
   it('stands under ? where no endpoint is legible', async () => {

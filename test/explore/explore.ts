@@ -282,10 +282,10 @@ class Search {
   #looks(state: State, call: Call, step: (from: State, answer: Answer, label: string) => Promise<Move>): Promise<Move[]> {
     const { claimKey, endpointId } = this.#world.keysOf(call.input['eventId'] as string);
     const isOf = (post: Post) => post.recordKey === recordKeyOf(endpointId, claimKey);
-    const isProof = this.#world.spec.endpoint.config.lookup?.absenceProvesAfterS != null;
+    const provesAfterS = this.#world.spec.endpoint.config.lookup?.absenceProvesAfterS;
     return Promise.all(this.#world.looksOf(state.posts.some(isOf)).map((outcome) => {
       const isAbsent = outcome.kind === 'answered' && outcome.status === 404;
-      const posts = isAbsent && isProof ? state.posts.map((post) => (isOf(post) ? { ...post, isAnsweredFor: true } : post)) : state.posts;
+      const posts = isAbsent && typeof provesAfterS === 'number' ? state.posts.map((post) => (isOf(post) ? { ...post, isAnsweredFor: true } : post)) : state.posts;
       return step({ ...state, posts }, posted(outcome), `GET ${String(call.input['eventId'])}: ${outcome.name}`);
     }));
   }

@@ -12,7 +12,7 @@ import { createDynamoDbRecords } from '../../lambdas/shared/adapters/dynamodb-re
 import { createDeadIndex } from '../../lambdas/shared/adapters/dynamodb-dead-index.ts';
 import { createDynamoDbReplays } from '../../lambdas/shared/adapters/dynamodb-replays.ts';
 import { createDynamoDbRegistry, type Registry } from '../../lambdas/shared/adapters/dynamodb-registry.ts';
-import { attentionIndex, holdingIndex, laneAttributes } from '../../lambdas/shared/limits/names.ts';
+import { attentionIndex, holdingIndex, laneAttributes, unknownIndex } from '../../lambdas/shared/limits/names.ts';
 import type { ReplayWorld } from './replays-contract.ts';
 import type { World } from './world.ts';
 
@@ -118,9 +118,12 @@ async function createTables(client: Client): Promise<void> {
     new CreateTableCommand({
       TableName: tables.deliveries,
       BillingMode: 'PAY_PER_REQUEST',
-      AttributeDefinitions: [attribute('pk'), attribute('gpk'), attribute('gsk', 'N')],
+      AttributeDefinitions: [attribute('pk'), attribute('gpk'), attribute('gsk', 'N'), attribute('upk'), attribute('sinceEpochMs', 'N')],
       KeySchema: [hash('pk')],
-      GlobalSecondaryIndexes: [{ IndexName: attentionIndex, KeySchema: [hash('gpk'), range('gsk')], Projection: { ProjectionType: 'KEYS_ONLY' } }],
+      GlobalSecondaryIndexes: [
+        { IndexName: attentionIndex, KeySchema: [hash('gpk'), range('gsk')], Projection: { ProjectionType: 'KEYS_ONLY' } },
+        { IndexName: unknownIndex, KeySchema: [hash('upk'), range('sinceEpochMs')], Projection: { ProjectionType: 'KEYS_ONLY' } },
+      ],
     }),
   );
 }

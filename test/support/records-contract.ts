@@ -1,9 +1,9 @@
 /** What every implementation of the port Records must do. */
 import { beforeEach, describe, expect, it } from 'vitest';
 import { dead, dropped } from '../../lambdas/shared/core/decide.ts';
-import type { DeadRecord, DeliveryRecord, WaitingRecord } from '../../lambdas/shared/core/record.ts';
+import type { DeadRecord, DeliveryRecord, UnknownRecord, WaitingRecord } from '../../lambdas/shared/core/record.ts';
 import type { LaneGuard } from '../../lambdas/shared/ports/index.ts';
-import { waitingOf } from './builders.ts';
+import { deliveredOf, unknownOf, waitingOf } from './builders.ts';
 import { expiresEpochMs, LaneSubject, type World } from './world.ts';
 
 const settled = (leaseId: string) => ({ lastLease: { leaseId, kind: 'settled' as const } });
@@ -154,6 +154,68 @@ export function describeRecords(world: () => World): void {
       expect(await world().lanes.giveBack(lane.give({ release: [lane.key('a')] }))).toBe('done');
       expect(await world().records.writeUnclaimed(record, drop(record), at)).toEqual({ answer: 'written' });
       expect(await lane.record('a')).toEqual(drop(record));
+    });
+  });
+
+  describe('what is unknown', () => {
+    const unknown = (overrides: Partial<UnknownRecord> = {}) => unknownOf({ lastLease: { leaseId: 'l1', kind: 'settled' }, ...overrides }, { endpointId: lane.endpointId, eventId: 'a' });
+    const looked = (record: UnknownRecord, leaseId: string, more: Partial<UnknownRecord> = {}): UnknownRecord => ({ ...record, looks: record.looks + 1, lastLease: { leaseId, kind: 'settled' }, ...more });
+
+    it('is read as it was written, in all that it may say', async () => {
+      const record = unknown({
+        cleared: 1, ambiguous: 2, stuck: 'different', nextLookEpochMs: undefined, reference: 'eff_1', looks: 3,
+        resolved: { as: 'resend', why: 'ticket é', by: 'ada', atEpochMs: 7 }, history: [{ atEpochMs: 5, durationMs: 7, generation: 0, outcome: 'look', detail: 'absent: 404' }],
+      });
+      await written(record);
+      expect(await lane.record('a')).toEqual(record);
+    });
+
+    it('is written over by one look: another one, of an earlier attempt or generation, or after a decision, is lost', async () => {
+      const record = unknown();
+      await written(record);
+      expect(await write(record, looked(record, 'l2'))).toBe('written');
+      expect(await write(record, looked(record, 'l2'))).toBe('written');
+      expect(await write(record, looked(record, 'l3'))).toBe('lost');
+      const next = looked(record, 'l2');
+      for (const stale of [unknown({ looks: 1, attempt: 0 }), unknown({ looks: 1, generation: 1 }), unknown({ looks: 2 })]) expect(await write(stale, looked(stale, 'l4'))).toBe('lost');
+      const found: DeliveryRecord = { ...deliveredOf({ attempt: 1, ambiguous: 1, ...settled('l5') }, { endpointId: lane.endpointId, eventId: 'a' }), via: 'lookup', reference: 'eff_1' };
+      expect(await write(next, found)).toBe('written');
+      expect(await lane.record('a')).toEqual(found);
+      expect(await write(next, looked(next, 'l6'))).toBe('lost');
+    });
+
+    it('that is held again is no hold that came between: a second look is lost', async () => {
+      const record = unknown();
+      await written(record);
+      const again = (leaseId: string) => waiting({ home: 'held', attempt: 1, ambiguous: 1, cleared: 1, ...settled(leaseId) });
+      expect(await write(record, again('l2'))).toBe('written');
+      expect(await write(record, again('l3'))).toBe('lost');
+      expect(await lane.record('a')).toEqual(again('l2'));
+    });
+
+    it('keeps a resend that was noted meanwhile', async () => {
+      const record = unknown();
+      await written(record);
+      expect(await write(record, { ...record, resend: 4 })).toBe('written');
+      expect(await write(record, looked(record, 'l2'))).toBe('written');
+      expect(await lane.record('a')).toMatchObject({ looks: 1, resend: 4 });
+    });
+
+    it('takes the place of what a hold has made held meanwhile', async () => {
+      const record = waiting();
+      await written(record);
+      expect(await world().records.hold(record, { ...record, home: 'held', resend: 3 })).toBe('written');
+      expect(await write(record, unknown())).toBe('written');
+      expect(await lane.record('a')).toEqual(unknown({ resend: 3 }));
+    });
+
+    it('begins with the reap of a claim, in one transaction with it', async () => {
+      await lane.put();
+      await world().lanes.admit(lane.ask(['a']));
+      const reap = { endpointId: lane.endpointId, claimKey: lane.key('a'), claim: { leaseId: 'l1', shortHash: lane.names('a').shortHash }, ambiguous: { from: undefined, to: unknown({ lastLease: { leaseId: 'l1', kind: 'reaped' } }) } };
+      expect(await world().lanes.reapClaim(reap)).toBe('reaped');
+      expect(await lane.record('a')).toEqual(reap.ambiguous.to);
+      expect((await lane.lane()).claims.size).toBe(0);
     });
   });
 

@@ -156,10 +156,10 @@ const longSinceMs = 10_000_000;
 
 const findings: readonly Found[] = [{ kind: 'failed', detail: 'look failed: status 500' }, { kind: 'absent', detail: 'absent: 404' }, { kind: 'matches', reference: undefined, detail: 'found: 200' }];
 
-/** What a look has found, from the record as it was read. */
+/** What a look has found, from the record as it was read: whoever looks has the claim, so nobody else has. */
 function planLook(h: History, event: string, found: Found | undefined, leaseId: string): Planned | undefined {
   const record = h.recordOf(event);
-  return record?.state === 'unknown' && found !== undefined ? lookFrom(h, record, found, leaseId) : undefined;
+  return record?.state === 'unknown' && h.state.lane?.claims.has(h.namesOf(event).claimKey) !== true && found !== undefined ? lookFrom(h, record, found, leaseId) : undefined;
 }
 
 function lookFrom(h: History, from: UnknownRecord, found: Found, leaseId: string): Planned | undefined {
