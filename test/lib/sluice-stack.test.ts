@@ -123,6 +123,14 @@ describe('queues and tables', () => {
           ],
           Projection: { ProjectionType: 'KEYS_ONLY' },
         },
+        {
+          IndexName: 'unknown',
+          KeySchema: [
+            { AttributeName: 'upk', KeyType: 'HASH' },
+            { AttributeName: 'sinceEpochMs', KeyType: 'RANGE' },
+          ],
+          Projection: { ProjectionType: 'KEYS_ONLY' },
+        },
       ],
     });
   });
@@ -276,7 +284,7 @@ describe('IAM', () => {
   });
 
   it('names every action, and one resource by its exact ARN a statement', () => {
-    expect(statements()).toHaveLength(35);
+    expect(statements()).toHaveLength(36);
     for (const { Effect, Action, Resource } of statements()) {
       expect(Effect).toBe('Allow');
       expect([Action].flat().join()).not.toMatch(/[*?]/);
@@ -322,7 +330,7 @@ describe('IAM', () => {
       'QueuesDrain: sqs:SendMessage',
       'SweepLogs: logs:CreateLogStream logs:PutLogEvents',
       'TablesDeliveries: dynamodb:BatchGetItem',
-      'TablesDeliveries/index/attention: dynamodb:Scan',
+      'TablesDeliveries/index/attention: dynamodb:Scan', 'TablesDeliveries/index/unknown: dynamodb:Query',
       'TablesEndpoints/index/holding: dynamodb:Query',
       'TablesEndpoints: dynamodb:GetItem dynamodb:UpdateItem',
     ]],

@@ -138,3 +138,22 @@ describe('the dead-letter queue', () => {
     expect([woken, h.telemetry.count('swept'), h.telemetry.faults.map(({ name }) => name)]).toEqual([['acme'], 1, ['tidy-failed']]);
   });
 });
+
+describe('how long the oldest is unknown', () => {
+  it('is measured each minute, and is 0 where none is', async () => {
+    await sweep(depsOf({ oldestUnknown: () => Promise.resolve(t0EpochMs - 90_000) }));
+    expect(h.telemetry.gauges.get('oldest_unknown_age')).toBe(90);
+    await sweep(depsOf());
+    expect(h.telemetry.gauges.get('oldest_unknown_age')).toBe(0);
+    // A clock that is behind that of whoever made it unknown.
+    await sweep(depsOf({ oldestUnknown: () => Promise.resolve(t0EpochMs + 90_000) }));
+    expect(h.telemetry.gauges.get('oldest_unknown_age')).toBe(0);
+  });
+
+  it('costs the rest of the run nothing where it cannot be measured', async () => {
+    await sweep(depsOf({ oldestUnknown: () => Promise.reject(new Error('DynamoDB is away')) }));
+    expect(h.telemetry.gauges.size).toBe(0);
+    expect(h.telemetry.faults.map(({ name }) => name)).toEqual(['unknown-unread']);
+    expect(h.telemetry.count('swept')).toBe(1);
+  });
+});
