@@ -6,6 +6,7 @@ import { addDlqCommands } from './cli/dlq-commands.ts';
 import { addEndpointCommands, type Run } from './cli/endpoint-commands.ts';
 import { CommandError, exit, Output } from './cli/output.ts';
 import { resolveTarget } from './cli/target.ts';
+import { addUnknownCommands } from './cli/unknown-commands.ts';
 
 // A reader that has seen enough, such as `head`, is no failure.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
@@ -14,7 +15,7 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
 });
 
 const program = new Command('sluice')
-  .description('Operate webhook delivery: endpoints, deliveries and dead letters.')
+  .description('Operate webhook delivery: endpoints, deliveries, dead letters and what is unknown.')
   .version(packageVersion())
   .option('--stack <name>', 'a deployed stack (else $SLUICE_STACK, else the running local one)')
   .option('--local', 'the local installation that `npm start` runs ($SLUICE_LOCAL_FILE, else .sluice/local.json)')
@@ -30,6 +31,7 @@ const run: Run = async (work) => {
 addEndpointCommands(program, run);
 addDeliveryCommands(program, run);
 addDlqCommands(program, run);
+addUnknownCommands(program, run);
 acceptGlobalsEverywhere(program);
 
 try {

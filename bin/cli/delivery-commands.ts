@@ -5,19 +5,22 @@ import type { Command } from 'commander';
 import { createFleetSwitch } from '../../lambdas/shared/adapters/dynamodb-fleet.ts';
 import { readDead, readRecord } from '../../lambdas/shared/adapters/dynamodb-dead-letters.ts';
 import { endpointIdOf } from '../../lambdas/shared/adapters/dynamodb-endpoints.ts';
+import { createUnknownIndex } from '../../lambdas/shared/adapters/dynamodb-unknown.ts';
 import type { Registered } from '../../lambdas/shared/adapters/dynamodb-registry.ts';
-import { claimKeyOf, recordKeyOf } from '../../lambdas/shared/core/keys.ts';
+import { claimKeyOf, endpointIdOfKey, recordKeyOf } from '../../lambdas/shared/core/keys.ts';
 import { triedFromEpochMs, type Breaker } from '../../lambdas/shared/core/breaker.ts';
 import { isStopped } from '../../lambdas/shared/core/fleet.ts';
 import { inFlight } from '../../lambdas/shared/core/lane.ts';
 import { parseMessage } from '../../lambdas/shared/core/parse.ts';
 import { pausedFor } from '../../lambdas/shared/core/rate.ts';
-import { stateName, type DeliveryRecord } from '../../lambdas/shared/core/record.ts';
+import type { DeliveryRecord } from '../../lambdas/shared/core/record.ts';
 import { ulid } from '../../lambdas/shared/core/version.ts';
 import { message as messageLimits } from '../../lambdas/shared/limits/numbers.ts';
+import { describe } from './describe-record.ts';
 import { checkedId, noSuchEndpoint, registryOf, type Run } from './endpoint-commands.ts';
 import { CommandError, exit, failure, readInput, table, time, usageError, type Output } from './output.ts';
 import type { Target } from './target.ts';
+import { recordOf } from './unknown-selection.ts';
 
 interface SendOptions {
   data: string;
@@ -38,7 +41,7 @@ export function addDeliveryCommands(program: Command, run: Run): void {
     .option('--event <id>', 'event id; made up if left out')
     .option('--occurred-at <time>', 'ISO 8601 time of the event')
     .option('--resend <n>', 'ask for a delivered event again; larger than the last number used')
-    .option('--wait', 'wait until the event is delivered or dead')
+    .option('--wait', 'wait until the event is delivered, dead or unknown')
     .option('--timeout <seconds>', 'give up waiting after this long', '60')
     .action((id: string, options: SendOptions) => run((target, out) => send(target, out, id, options)));
 
@@ -47,8 +50,7 @@ export function addDeliveryCommands(program: Command, run: Run): void {
     .description('show what is known of one delivery, with its attempts')
     .action((id: string, event: string) =>
       run(async (target, out) => {
-        const record = await readRecord(target.db, target.deliveriesTable, recordKeyOf(checkedId(id), claimKeyOf(event)));
-        if (record === undefined) throw failure(`No record of event ${event} for endpoint ${id}: not received yet, or older than its retention.`);
+        const record = await recordOf(target, id, event);
         out.result(record, describe(record));
       }),
     );
@@ -129,6 +131,7 @@ async function waitFor(target: Target, out: Output, recordKey: string, waiting: 
       out.progress('', false);
       out.result(record, describe(record));
       if (record.state === 'dead') throw new CommandError(exit.failed, `Event ${waiting.eventId} is dead: ${record.reason}.`);
+      if (record.state === 'unknown') throw new CommandError(exit.failed, `Event ${waiting.eventId} may have arrived: no answer came, and it is not sent again by itself. See: sluice unknown show ${waiting.id} ${waiting.eventId}`);
       if (record.state === 'dropped') throw new CommandError(exit.failed, `Event ${waiting.eventId} was dropped by ${record.by}: it is never sent again.`);
       return;
     }
@@ -144,6 +147,7 @@ async function status(target: Target, out: Output, id: string | undefined): Prom
   if (id !== undefined && one === undefined) throw noSuchEndpoint(id);
   const all = one === undefined ? await registry.list() : [one];
   const dead = await readDead(target.db, target.deliveriesTable, id);
+  const unknown = countsOf(await createUnknownIndex(target.db, target.deliveriesTable).keys(id));
   const nowEpochMs = Date.now();
   const endpoints = all.map(({ endpoint, lane }) => ({
     endpointId: endpointIdOf(endpoint),
@@ -156,6 +160,7 @@ async function status(target: Target, out: Output, id: string | undefined): Prom
     ...refusalsOf({ endpoint, lane }, nowEpochMs),
     held: lane.holding?.count ?? 0,
     dead: dead.filter((record) => record.endpointId === endpointIdOf(endpoint)).length,
+    unknown: unknown.get(endpointIdOf(endpoint)) ?? 0,
   }));
   const stopped = isStopped(await createFleetSwitch(target.db, target.endpointsTable).read());
   const queues = {
@@ -163,13 +168,18 @@ async function status(target: Target, out: Output, id: string | undefined): Prom
     drain: await depth(target, target.drainQueueUrl),
     deadLetter: await depth(target, target.deadLetterQueueUrl),
   };
-  const rows = endpoints.map((e) => [e.endpointId, withNotes(e.state, [e.breaker.cause, e.disabledFor, e.flagged?.why]), e.breaker.until ?? e.askedToWaitUntil ?? '-', `${e.inFlight}/${e.slots}`, String(e.held), String(e.failuresInARow), String(e.dead)]);
+  const rows = endpoints.map((e) => [e.endpointId, withNotes(e.state, [e.breaker.cause, e.disabledFor, e.flagged?.why]), e.breaker.until ?? e.askedToWaitUntil ?? '-', `${e.inFlight}/${e.slots}`, String(e.held), String(e.failuresInARow), String(e.dead), String(e.unknown)]);
   const human = [
     ...(stopped ? ['All sending is stopped. Start it: sluice resume --all'] : []),
-    table(['ENDPOINT', 'STATE', 'NEXT TRY', 'IN FLIGHT', 'HELD', 'FAILED IN A ROW', 'DEAD'], rows),
+    table(['ENDPOINT', 'STATE', 'NEXT TRY', 'IN FLIGHT', 'HELD', 'FAILED IN A ROW', 'DEAD', 'UNKNOWN'], rows),
     `Delivery queue: ${queues.delivery.ready} ready, ${queues.delivery.hidden} in flight or waiting. Drain queue: ${queues.drain.ready} ready, ${queues.drain.hidden} in flight or waiting. Dead-letter queue: ${queues.deadLetter.ready + queues.deadLetter.hidden}.`,
   ];
   out.result({ stopped, endpoints, queues }, human.join('\n'));
+}
+
+/** Of keys that the index shows, by endpoint; it may be seconds behind. */
+function countsOf(recordKeys: readonly string[]): ReadonlyMap<string, number> {
+  return new Map([...Map.groupBy(new Set(recordKeys), endpointIdOfKey)].map(([endpointId, keys]) => [endpointId, keys.length]));
 }
 
 type EndpointState = 'invalid' | 'disabled' | 'paused' | 'open' | 'half-open' | 'slow' | 'ok' | 'failing';
@@ -213,26 +223,4 @@ async function depth(target: Target, url: string): Promise<{ ready: number; hidd
     ready: Number(answer.Attributes?.['ApproximateNumberOfMessages'] ?? 0),
     hidden: Number(answer.Attributes?.['ApproximateNumberOfMessagesNotVisible'] ?? 0),
   };
-}
-
-function describe(record: DeliveryRecord): string {
-  const what = stateOfRecord(record);
-  const next = record.state === 'waiting' ? `, next attempt ${time(record.dueEpochMs)}` : '';
-  const head = `${record.endpointId} ${record.eventId ?? '(no event id)'}: ${what}${next}; generation ${record.generation}, ${record.attempt} attempts`;
-  const rows = record.history.map((h) => [time(h.atEpochMs), String(h.generation), h.outcome, h.detail, `${h.durationMs} ms`, h.bodyExcerpt ?? '']);
-  return rows.length === 0 ? head : `${head}\n${table(['AT', 'GEN', 'OUTCOME', 'DETAIL', 'TOOK', 'BODY'], rows)}`;
-}
-
-function stateOfRecord(record: DeliveryRecord): string {
-  switch (record.state) {
-    case 'dead':
-      return `dead (${record.reason}: ${record.detail}), ${record.phase}`;
-    case 'dropped':
-      return `dropped by ${record.by} at ${time(record.droppedEpochMs)} (${record.why}); it was dead (${record.reason}: ${record.detail})`;
-    case 'unknown':
-      return `unknown since ${time(record.sinceEpochMs)} (${record.detail})`;
-    case 'delivered':
-    case 'waiting':
-      return stateName(record);
-  }
 }

@@ -209,8 +209,8 @@ async function documentFrom(options: PutOptions): Promise<Record<string, unknown
 /** A put replaces, so a field that was left out goes back to its default: what changed is said. */
 function changedFields(before: Readonly<Record<string, unknown>>, after: Readonly<Record<string, unknown>>): string[] {
   const keys = new Set([...Object.keys(after), ...Object.keys(before)]);
-  // What follows from the status is not said beside it.
-  return [...keys].filter((key) => key !== 'pauses' && key !== 'disabledFor' && !isDeepStrictEqual(before[key], after[key]));
+  // What follows from the status is not said beside it. What is nothing is not stored.
+  return [...keys].filter((key) => key !== 'pauses' && key !== 'disabledFor' && !isDeepStrictEqual(before[key] ?? null, after[key] ?? null));
 }
 
 async function remove(target: Target, out: Output, id: string, yes: boolean): Promise<void> {

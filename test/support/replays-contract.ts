@@ -1,10 +1,10 @@
 /** What every implementation of the ports Replays and DeadIndex must do. */
 import { beforeEach, describe, expect, it } from 'vitest';
-import { dead, held, renewed } from '../../lambdas/shared/core/decide.ts';
-import type { DeadRecord, WaitingRecord } from '../../lambdas/shared/core/record.ts';
+import { dead, dropped, held, renewed, resent } from '../../lambdas/shared/core/decide.ts';
+import type { DeadRecord, DeliveryRecord, UnknownRecord, WaitingRecord } from '../../lambdas/shared/core/record.ts';
 import type { DeadIndex, DeadKey, DeadRange, Move, Replays } from '../../lambdas/shared/ports/index.ts';
 import { hold as holds } from '../../lambdas/shared/limits/numbers.ts';
-import { t0EpochMs, waitingOf } from './builders.ts';
+import { deliveredOf, t0EpochMs, unknownOf, waitingOf } from './builders.ts';
 import { expiresEpochMs, LaneSubject, type World } from './world.ts';
 
 export interface ReplayWorld {
@@ -143,6 +143,72 @@ export function describeReplays(world: () => World & ReplayWorld): void {
       await world().records.write(undefined, record);
       expect([...(await expectRefused([moveOf(deadOf('a'))])).changed.values()]).toEqual(['other']);
       expect(await lane.record('a')).toEqual(record);
+    });
+  });
+
+  describe('move of what is unknown', () => {
+    const unknown = (overrides: Partial<UnknownRecord> = {}, eventId = 'a') => unknownOf(overrides, { endpointId: lane.endpointId, eventId });
+    const resendOf = (from: UnknownRecord, leaseId = 'r1'): Move => ({
+      from, to: resent(from, { as: 'resend', why: 'asked', by: 'ada', atEpochMs: nowEpochMs }, leaseId), claimKey: lane.key(from.eventId ?? ''),
+    });
+    const written = async (record: DeliveryRecord, from?: DeliveryRecord) => expect(await world().records.write(from, record)).toBe('written');
+
+    it('makes it held in its next generation, with what an operator has said, and tells the lane', async () => {
+      const from = unknown({ attempt: 3, ambiguous: 2, looks: 4, anewFrom: 2, stuck: 'absent', nextLookEpochMs: undefined, reference: 'ord_1' });
+      await written(from);
+      expect(await lane.record('a')).toEqual(from);
+      const one = resendOf(from);
+      expect(await move([one])).toEqual({ kind: 'moved' });
+      expect(await lane.record('a')).toEqual(one.to);
+      expect(one.to).toMatchObject({ state: 'waiting', home: 'held', generation: 1, resolved: { as: 'resend', by: 'ada' }, reference: 'ord_1' });
+      expect(await lane.lane()).toMatchObject({ holdSeq: 1, holding: { count: 1, wakeAtEpochMs: nowEpochMs, isReady: true } });
+      expect((await world().dead.page({ endpointId: lane.endpointId, fromEpochMs: 0, toEpochMs: Number.MAX_SAFE_INTEGER }, 10, undefined)).keys).toEqual([]);
+    });
+
+    it.each<[string, (from: UnknownRecord) => readonly DeliveryRecord[]]>([
+      ['a look came between', (from) => [{ ...from, looks: 1 }]],
+      ['it was absent, sent again, and is unknown anew', (from) => [waitingOf({ home: 'held', attempt: 1, ambiguous: 1, cleared: 1 }, lane.names('a')), { ...from, attempt: 2, ambiguous: 2, cleared: 1 }]],
+      ['it has been found', (from) => [{ ...deliveredOf({}, lane.names('a')), payloadHash: from.payloadHash }]],
+      ['it was dropped', (from) => [dropped(from, { why: 'no', by: 'bob', nowEpochMs, leaseId: 'drop-1' })]],
+    ])('moves nothing where %s', async (_why, next) => {
+      const from = unknown();
+      let last: DeliveryRecord = from;
+      await written(from);
+      for (const each of next(from)) {
+        await written(each, last);
+        last = each;
+      }
+      const answer = await expectRefused([resendOf(from)]);
+      expect([[...answer.changed], answer.lane]).toEqual([[[from.recordKey, 'other']], undefined]);
+      expect(await lane.record('a')).toEqual(last);
+      expect((await lane.lane()).holdSeq).toBe(0);
+    });
+
+    it('moves nothing under a claim, and shows it', async () => {
+      const from = unknown();
+      await written(from);
+      await world().lanes.admit(lane.ask(['a'], { leaseId: 'l7' }));
+      const answer = await expectRefused([resendOf(from)]);
+      expect([answer.changed.size, answer.lane?.found?.claims.get(lane.key('a'))?.leaseId]).toEqual([0, 'l7']);
+      expect(await lane.record('a')).toEqual(from);
+    });
+
+    it('knows its own, and of two operators one moves it', async () => {
+      const from = unknown();
+      await written(from);
+      expect(await move([resendOf(from)])).toEqual({ kind: 'moved' });
+      expect([...(await expectRefused([resendOf(from)])).changed.values()]).toEqual(['own']);
+      expect([...(await expectRefused([resendOf(from, 'r2')])).changed.values()]).toEqual(['other']);
+      expect(await lane.record('a')).toMatchObject({ generation: 1, lastLease: { leaseId: 'r1' } });
+      expect(await lane.lane()).toMatchObject({ holdSeq: 1, holding: { count: 1 } });
+    });
+
+    it('keeps a resend that was noted meanwhile', async () => {
+      const from = unknown();
+      await written(from);
+      await written({ ...from, resend: 7 }, from);
+      expect(await move([resendOf(from)])).toEqual({ kind: 'moved' });
+      expect(await lane.record('a')).toMatchObject({ generation: 1, resend: 7 });
     });
   });
 

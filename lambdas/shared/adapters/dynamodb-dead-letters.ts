@@ -2,6 +2,7 @@ import { BatchGetItemCommand, GetItemCommand, QueryCommand, ScanCommand, type At
 import { marshall, unmarshall } from '@aws-sdk/util-dynamodb';
 import type { DeadRecord, DeliveryRecord } from '../core/record.ts';
 import { attentionIndex } from '../limits/names.ts';
+import { replay as limits } from '../limits/numbers.ts';
 import { attentionKey, toRecord } from './dynamodb-record-item.ts';
 import { Expressions } from './expressions.ts';
 
@@ -12,22 +13,30 @@ export async function readRecord(db: DynamoDBClient, table: string, recordKey: s
 }
 
 /**
+ * Records of keys that an index has shown, strongly consistent, for the index lags behind; in no order. It may show one key twice.
+ * Rejects where they cannot be read, or are of a newer version.
+ */
+export async function readRecords(db: DynamoDBClient, table: string, recordKeys: readonly string[]): Promise<DeliveryRecord[]> {
+  const keys = [...new Set(recordKeys)];
+  const found: DeliveryRecord[] = [];
+  for (let i = 0; i < keys.length; i += limits.page) {
+    let wanted: Record<string, AttributeValue>[] = keys.slice(i, i + limits.page).map((pk) => marshall({ pk }));
+    while (wanted.length > 0) {
+      const answer = await db.send(new BatchGetItemCommand({ RequestItems: { [table]: { Keys: wanted, ConsistentRead: true } } }));
+      found.push(...(answer.Responses?.[table] ?? []).map((item) => toRecord(unmarshall(item))));
+      wanted = answer.UnprocessedKeys?.[table]?.Keys ?? [];
+    }
+  }
+  return found;
+}
+
+/**
  * Dead records of one endpoint, or of all, oldest first, by the sparse index: the cost grows with what is dead, not with
  * what was delivered. The index lags behind, so each record is read again and kept only if it is still dead.
  */
 export async function readDead(db: DynamoDBClient, table: string, endpointId: string | undefined): Promise<DeadRecord[]> {
-  const keys = await deadKeys(db, table, endpointId);
-  const dead: DeadRecord[] = [];
-  for (let i = 0; i < keys.length; i += 100) {
-    let wanted: Record<string, AttributeValue>[] = keys.slice(i, i + 100).map((pk) => marshall({ pk }));
-    while (wanted.length > 0) {
-      const answer = await db.send(new BatchGetItemCommand({ RequestItems: { [table]: { Keys: wanted, ConsistentRead: true } } }));
-      const records = (answer.Responses?.[table] ?? []).map((item) => toRecord(unmarshall(item)));
-      dead.push(...records.filter((record) => record.state === 'dead'));
-      wanted = answer.UnprocessedKeys?.[table]?.Keys ?? [];
-    }
-  }
-  return dead.sort((a, b) => a.lastEpochMs - b.lastEpochMs);
+  const found = await readRecords(db, table, await deadKeys(db, table, endpointId));
+  return found.filter((record) => record.state === 'dead').sort((a, b) => a.lastEpochMs - b.lastEpochMs);
 }
 
 async function deadKeys(db: DynamoDBClient, table: string, endpointId: string | undefined): Promise<string[]> {

@@ -5,7 +5,7 @@ import { records } from '../limits/numbers.ts';
 /** Attributes that only some states have; a write removes those that its state lacks. */
 export const optionalAttributes = [
   'home', 'dueEpochMs', 'phase', 'reason', 'detail', 'why', 'by', 'droppedEpochMs', 'lastLease', 'gpk', 'gsk', 'ttlEpochS', 'eventId', 'eventType',
-  'via', 'sinceEpochMs', 'looks', 'nextLookEpochMs', 'stuck', 'reference', 'resolved', 'upk', 'cleared',
+  'via', 'sinceEpochMs', 'looks', 'anewFrom', 'nextLookEpochMs', 'stuck', 'reference', 'resolved', 'upk', 'cleared',
 ] as const;
 
 export type RecordItem = Record<string, unknown>;
@@ -100,6 +100,7 @@ export function toRecord(item: RecordItem): DeliveryRecord {
         state: 'unknown',
         sinceEpochMs: item['sinceEpochMs'] as number,
         looks: item['looks'] as number,
+        ...(item['anewFrom'] === undefined ? {} : { anewFrom: item['anewFrom'] as number }),
         nextLookEpochMs: item['nextLookEpochMs'] as number | undefined,
         stuck: item['stuck'] as StuckReason | undefined,
         detail: item['detail'] as string,

@@ -1,7 +1,9 @@
 import { QueryCommand, type AttributeValue, type DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { marshall, unmarshall } from '@aws-sdk/util-dynamodb';
+import type { UnknownRecord } from '../core/record.ts';
 import { attentionIndex, unknownIndex } from '../limits/names.ts';
 import { records as limits } from '../limits/numbers.ts';
+import { readRecords } from './dynamodb-dead-letters.ts';
 import { attentionKey, unknownKey } from './dynamodb-record-item.ts';
 
 /** Deliveries that are unknown, by the sparse indexes of the Deliveries table: the cost grows with them, and with nothing else. Each rejects where it cannot be read. */
@@ -33,4 +35,10 @@ export function createUnknownIndex(db: DynamoDBClient, table: string) {
   };
 
   return { oldestEpochMs, keys };
+}
+
+/** Records of one endpoint, or of all, that are unknown now, since the longest first. Rejects where they cannot be read. */
+export async function readUnknown(db: DynamoDBClient, table: string, endpointId: string | undefined): Promise<UnknownRecord[]> {
+  const found = await readRecords(db, table, await createUnknownIndex(db, table).keys(endpointId));
+  return found.filter((record) => record.state === 'unknown').sort((a, b) => a.sinceEpochMs - b.sinceEpochMs);
 }

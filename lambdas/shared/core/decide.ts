@@ -6,7 +6,7 @@ import { classifyStatus } from './classify.ts';
 import { hintedMs, hintedWaitMs } from './hints.ts';
 import type { AttemptOutcome } from './outcome.ts';
 import { isPing, mustLook, unknownFrom } from './reconcile.ts';
-import { appended, common, type AttemptedRecord, type AttemptEntry, type DeadReason, type DeadRecord, type DeliveredRecord, type DeliveryRecord, type DroppedRecord, type UnknownRecord, type WaitingRecord } from './record.ts';
+import { appended, common, type AttemptedRecord, type AttemptEntry, type DeadReason, type DeadRecord, type DeliveredRecord, type DeliveryRecord, type DroppedRecord, type Resolution, type UnknownRecord, type WaitingRecord } from './record.ts';
 
 /** Outcomes that count as an attempt. */
 export type CountedOutcome = Exclude<AttemptOutcome, { kind: 'notStarted' }>;
@@ -118,6 +118,11 @@ export function renewed(record: DeliveryRecord, nowEpochMs: number, resend: numb
     firstEpochMs: nowEpochMs,
     lastEpochMs: nowEpochMs,
   };
+}
+
+/** An unknown delivery that an operator has sent again: held in its next generation, due now. Whoever asks for it answers for what may have arrived. */
+export function resent(record: UnknownRecord, resolved: Resolution, leaseId: string): WaitingRecord {
+  return { ...held(renewed(record, resolved.atEpochMs, record.resend), record.resend), resolved, lastLease: { leaseId, kind: 'settled' } };
 }
 
 function counted(record: WaitingRecord, outcome: CountedOutcome, verdict: Verdict, hintMs: number | undefined): WaitingRecord {

@@ -26,6 +26,11 @@ export function recordKeyOf(endpointId: string, claimKey: string): string {
   return `${endpointId}#${claimKey}`;
 }
 
+/** The endpoint of a record's key; `noEndpoint` where none was legible. */
+export function endpointIdOfKey(recordKey: string): string {
+  return recordKey.slice(0, recordKey.indexOf('#'));
+}
+
 /** Keys under which a message may have been buried by its body. */
 export function syntheticKeysOf(endpointId: string, body: string): string[] {
   return [

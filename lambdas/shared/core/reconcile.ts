@@ -57,12 +57,11 @@ export function afterLook(record: UnknownRecord, found: Found, lookup: Lookup, l
     lastLease: { leaseId: look.leaseId, kind: 'settled' },
     history: appended(record.history, entry),
   } as const;
-  const { sinceEpochMs, detail } = { sinceEpochMs: record.sinceEpochMs, detail: found.detail };
-  const looks = record.looks + 1;
-  const still = { ...looked, state: 'unknown', sinceEpochMs, looks, detail } as const;
+  const anew = record.anewFrom === undefined ? {} : { anewFrom: record.anewFrom };
+  const still = { ...looked, state: 'unknown', sinceEpochMs: record.sinceEpochMs, looks: record.looks + 1, ...anew, detail: found.detail } as const;
   const stuck = (why: StuckReason): UnknownRecord => ({ ...still, nextLookEpochMs: undefined, stuck: why });
   const again = (why: StuckReason): UnknownRecord =>
-    looks < lookup.delaysS.length ? { ...still, nextLookEpochMs: nextLookEpochMs(still, lookup, look.nowEpochMs), stuck: undefined } : stuck(why);
+    looksOf(still) < lookup.delaysS.length ? { ...still, nextLookEpochMs: nextLookEpochMs(still, lookup, look.nowEpochMs), stuck: undefined } : stuck(why);
 
   switch (found.kind) {
     case 'matches':
@@ -86,11 +85,16 @@ function provesFromEpochMs({ sinceEpochMs }: Pick<UnknownRecord, 'sinceEpochMs'>
   return absenceProvesAfterS === null ? Infinity : sinceEpochMs + absenceProvesAfterS * 1_000 + lease.skewMs;
 }
 
+/** Looks of the round under way: of all, or of those since an operator had it looked for anew. */
+export function looksOf({ looks, anewFrom = 0 }: Pick<UnknownRecord, 'looks' | 'anewFrom'>): number {
+  return looks - anewFrom;
+}
+
 /** When the next look is due; the last one not before an absence would prove something, where it ever does. */
-function nextLookEpochMs(record: Pick<UnknownRecord, 'looks' | 'sinceEpochMs'>, lookup: Lookup, nowEpochMs: number): number {
-  const dueEpochMs = nowEpochMs + Math.ceil((lookup.delaysS[record.looks] ?? 0) * 1_000);
+function nextLookEpochMs(record: Pick<UnknownRecord, 'looks' | 'anewFrom' | 'sinceEpochMs'>, lookup: Lookup, nowEpochMs: number): number {
+  const dueEpochMs = nowEpochMs + Math.ceil((lookup.delaysS[looksOf(record)] ?? 0) * 1_000);
   const provesFrom = provesFromEpochMs(record, lookup);
-  const isLast = record.looks >= lookup.delaysS.length - 1;
+  const isLast = looksOf(record) >= lookup.delaysS.length - 1;
   return isLast && provesFrom !== Infinity ? Math.max(dueEpochMs, provesFrom) : dueEpochMs;
 }
 
@@ -99,9 +103,13 @@ export function leftToPerson(record: UnknownRecord, why: { stuck: StuckReason; d
   return { ...record, ...why, looks: record.looks + 1, nextLookEpochMs: undefined, lastEpochMs: nowEpochMs, lastLease: { leaseId, kind: 'settled' } };
 }
 
-/** The same delivery, looked for anew from now on, because an operator asks for it. `sinceEpochMs` stays: no time of processing begins anew. */
+/**
+ * The same delivery, looked for anew from now on, because an operator asks for it. `sinceEpochMs` stays: no time of processing begins anew.
+ * `looks` rises, for what an earlier look has found, and is still to be written, must not win over this.
+ */
 export function lookedForAnew(record: UnknownRecord, nowEpochMs: number, leaseId: string): UnknownRecord {
-  return { ...record, looks: 0, nextLookEpochMs: nowEpochMs, stuck: undefined, lastEpochMs: nowEpochMs, lastLease: { leaseId, kind: 'settled' } };
+  const looks = record.looks + 1;
+  return { ...record, looks, anewFrom: looks, nextLookEpochMs: nowEpochMs, stuck: undefined, lastEpochMs: nowEpochMs, lastLease: { leaseId, kind: 'settled' } };
 }
 
 /** An unknown delivery of which an operator knows that it has arrived. */

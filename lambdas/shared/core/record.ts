@@ -99,8 +99,13 @@ export type UnknownRecord = Common & {
   readonly state: 'unknown';
   /** When that became known: the consumer's processing time counts from here. */
   readonly sinceEpochMs: number;
-  /** Looks that were made since then. */
+  /**
+   * Rises with each look, and with whatever else follows from one, and never falls: a write that was decided from an earlier one loses.
+   * How many were made: `looksOf` in reconcile.ts.
+   */
   readonly looks: number;
+  /** `looks` as it was when an operator had it looked for anew: the schedule counts from there. Left out where nobody has. */
+  readonly anewFrom?: number;
   /** When it is looked for next; undefined where a person must decide. */
   readonly nextLookEpochMs: number | undefined;
   /** Why a person must; undefined while it is looked for. */
