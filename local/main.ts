@@ -1,12 +1,12 @@
 /** `npm start`: the embedded AWS with what would be deployed in it, and a play: customers that show what it does. */
-import { appendFileSync, mkdirSync, readFileSync } from 'node:fs';
+import { appendFileSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { createAuthority } from './authority.ts';
-import { addControlRoutes } from './control.ts';
 import { startDemo } from './demo.ts';
-import { startEmbeddedAws } from './embedded-aws.ts';
 import { startHostilePlay } from './hostile/hostile-play.ts';
+import { Installation } from './installation.ts';
+import { startLostResponse } from './lost-response.ts';
 import type { StartPlay } from './play.ts';
 import { runningPid } from './running.ts';
 
@@ -21,6 +21,8 @@ Nothing leaves this machine. Ctrl-C stops everything.
   --once               play the demo to its end, check it, and exit (0 if every event ended as promised)
   --consumers KIND     who is delivered to: demo (three customers, the default) or hostile (an endpoint for each way in
                        which a server can misbehave, and a healthy one beside them)
+  --scenario NAME      play one story, step by step, instead: lost-response (the answer to a delivery is lost after the
+                       customer has acted on it; then everything is stopped and started again)
   --no-demo            only the stack: drive it with \`npx sluice\` or any AWS SDK (see .sluice/local.json)
   --data DIR           keep queues, tables and the clock in DIR over restarts
   --state-dir DIR      logs, synthesised app and local.json go here (default .sluice)
@@ -32,7 +34,8 @@ Nothing leaves this machine. Ctrl-C stops everything.
 
 const options = {
   once: { type: 'boolean', default: false },
-  consumers: { type: 'string', default: 'demo' },
+  consumers: { type: 'string' },
+  scenario: { type: 'string' },
   'no-demo': { type: 'boolean', default: false },
   data: { type: 'string' },
   'state-dir': { type: 'string', default: path.resolve(import.meta.dirname, '../.sluice') },
@@ -44,6 +47,8 @@ const options = {
 } as const;
 /** By the value of --consumers. */
 const plays: ReadonlyMap<string, StartPlay> = new Map([['demo', startDemo], ['hostile', startHostilePlay]]);
+/** By the value of --scenario. */
+const scenarios: ReadonlyMap<string, StartPlay> = new Map([['lost-response', startLostResponse]]);
 type Values = ReturnType<typeof parseArgs<{ options: typeof options }>>['values'];
 
 try {
@@ -67,20 +72,20 @@ async function main(values: Values): Promise<void> {
   mkdirSync(stateDir, { recursive: true });
   const authority = await createAuthority(path.join(stateDir, 'ca.pem'));
   if (values['trust-ca'] !== undefined) appendFileSync(authority.caFile, readFileSync(values['trust-ca']));
-  const embedded = await startEmbeddedAws({
+  const installation = new Installation({
     stateDir,
-    dataDir: values.data === undefined ? undefined : path.resolve(values.data),
+    dataDir: dataDirOf(values, stateDir),
     port: values.port === undefined ? undefined : wholeNumber('port', values.port, 0, 65_535),
     concurrency: wholeNumber('concurrency', values.concurrency, 1, 64),
     caFile: authority.caFile,
     stageConfig: values['stage-config'] === undefined ? undefined : jsonObject('stage-config', values['stage-config']),
   });
-  addControlRoutes(embedded);
+  const embedded = await installation.running();
 
-  const play = await startPlay?.(embedded, authority, { once: values.once, stateDir });
+  const play = await startPlay?.(embedded, authority, { once: values.once, stateDir, restart: (stopped) => installation.restart(stopped) });
   const stop = async (code: number): Promise<never> => {
     await play?.stop();
-    await embedded.stop();
+    await installation.stop();
     process.exit(code);
   };
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => void stop(0));
@@ -88,12 +93,32 @@ async function main(values: Values): Promise<void> {
   else if (values.once) await stop((await play.finished) ? 0 : 1);
 }
 
-/** @throws UsageError if there is no such play */
-function playOf({ consumers, 'no-demo': none }: Values): StartPlay | undefined {
-  const play = plays.get(consumers);
-  if (play === undefined) throw new UsageError(`--consumers: must be ${[...plays.keys()].join(' or ')} (got ${consumers})`);
-  if (none && consumers !== 'demo') throw new UsageError('--no-demo has no consumers: leave --consumers out');
+/** @throws UsageError if there is no such play, or two are asked for */
+function playOf({ consumers, scenario, 'no-demo': none, data }: Values): StartPlay | undefined {
+  if (scenario !== undefined) {
+    const play = named('scenario', scenarios, scenario);
+    if (consumers !== undefined) throw new UsageError('--scenario has a customer of its own: leave --consumers out');
+    if (none) throw new UsageError('--no-demo plays nothing: leave --scenario out');
+    if (data !== undefined) throw new UsageError('--scenario begins with a fresh installation: leave --data out');
+    return play;
+  }
+  const play = named('consumers', plays, consumers ?? 'demo');
+  if (none && consumers !== undefined && consumers !== 'demo') throw new UsageError('--no-demo has no consumers: leave --consumers out');
   return none ? undefined : play;
+}
+
+function named(option: string, of: ReadonlyMap<string, StartPlay>, name: string): StartPlay {
+  const play = of.get(name);
+  if (play === undefined) throw new UsageError(`--${option}: must be ${[...of.keys()].join(' or ')} (got ${name})`);
+  return play;
+}
+
+/** Where a scenario keeps what must survive its restarts: nothing of it is there before. */
+function dataDirOf({ scenario, data }: Values, stateDir: string): string | undefined {
+  if (scenario === undefined) return data === undefined ? undefined : path.resolve(data);
+  const dir = path.join(stateDir, 'scenario');
+  rmSync(dir, { recursive: true, force: true });
+  return dir;
 }
 
 function wholeNumber(name: string, text: string, min: number, max: number): number {

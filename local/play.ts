@@ -25,6 +25,11 @@ export interface PlayOptions {
   /** Plays to an end, and checks it. */
   readonly once: boolean;
   readonly stateDir: string;
+  /**
+   * Stops every function and emulator, and starts them again with what the data directory holds; `stopped` is called in between.
+   * What was made for the installation before, its clients too, is of no use any more.
+   */
+  restart(stopped: () => void): Promise<EmbeddedAws>;
 }
 
 export type StartPlay = (embedded: EmbeddedAws, authority: Authority, options: PlayOptions) => Promise<Play>;

@@ -6,7 +6,7 @@ import { drain as limits, hold as holdLimits, lease } from '../shared/limits/num
 import type { HeldPage } from '../shared/ports/index.ts';
 import { buryAged } from './bury-aged.ts';
 import { clearDeadRuns } from './clear-dead-runs.ts';
-import { endRun, type Next, type Run } from './end-run.ts';
+import { endRun, type Done, type Next, type Run } from './end-run.ts';
 import { finishBurials } from './finish-burials.ts';
 import { byTurns, createHeldCopies, createUnknownCopies } from './held-copies.ts';
 import { createTurn, type Turn } from './turn.ts';
@@ -28,7 +28,7 @@ export async function drainEndpoint(deps: DrainDeps, endpointId: string, invocat
   const isFresh = run.heldAtEpochMs + holdLimits.indexLagMs + lease.skewMs > nowEpochMs;
   if (begun.wakeAtEpochMs > nowEpochMs + lease.skewMs && !isFresh) {
     // One wake-up too many: the one that is ordered for then is left to come. Not right after a hold, which may rely on this run.
-    await endRun(deps, run, 0, { kind: 'ordered', forEpochMs: begun.wakeAtEpochMs, isReady: begun.wasReady });
+    await endRun(deps, run, { taken: 0 }, { kind: 'ordered', forEpochMs: begun.wakeAtEpochMs, isReady: begun.wasReady });
     return;
   }
   let served: Served = { taken: 0, next: { kind: 'blocked', untilEpochMs: nowEpochMs + limits.busyMs } };
@@ -38,11 +38,10 @@ export async function drainEndpoint(deps: DrainDeps, endpointId: string, invocat
     // An index or a table that cannot be read: what was sent has its verdicts, and the rest has its turn soon.
     deps.telemetry.fault('drain-failed', error, { endpointId });
   }
-  await endRun(deps, run, served.taken, served.next);
+  await endRun(deps, run, served, served.next);
 }
 
-interface Served {
-  readonly taken: number;
+interface Served extends Done {
   readonly next: Next;
 }
 
@@ -60,8 +59,9 @@ async function serve(deps: DrainDeps, endpointId: string, lane: Lane, invocation
   const next = await nextOf(deps, endpointId, waves, turn, taken);
   // What is left half done is this run's own: nobody else would come for it.
   const isUnfinished = !isBuried || !aged.isFinished || turn.hasOpenBurial() || [...waves.exits.values()].some(({ kind }) => kind === 'retain');
-  if (!isUnfinished && !waves.leavesClaims) return { taken, next };
-  return { taken, next: noLater(next, waves.leavesClaims ? invocation.leaseExpiresEpochMs : deps.clock.nowEpochMs() + limits.busyMs) };
+  const done: Done = { taken, movedEpochMs: turn.movedEpochMs() };
+  if (!isUnfinished && !waves.leavesClaims) return { ...done, next };
+  return { ...done, next: noLater(next, waves.leavesClaims ? invocation.leaseExpiresEpochMs : deps.clock.nowEpochMs() + limits.busyMs) };
 }
 
 /** What is held may be due in hours: what is unfinished does not wait for that. */

@@ -21,12 +21,19 @@ export interface Run {
   readonly heldAtEpochMs: number;
 }
 
+/** What a run has done. */
+export interface Done {
+  /** Deliveries that are held no more, less those that are again. */
+  readonly taken: number;
+  /** When it has moved some from what is held to what is unknown, or back, last: the next run must not take an index that shows neither for the truth. */
+  readonly movedEpochMs?: number | undefined;
+}
+
 /**
  * Ends a run: nothing is held any more, or it orders its next wake-up. Something that was held meanwhile may not be in the index
  * yet, so such a hold makes it come again a little later; and whoever asked for it meanwhile has it come again at once.
- * @param taken deliveries that are held no more
  */
-export async function endRun(deps: DrainDeps, run: Run, taken: number, wanted: Next): Promise<void> {
+export async function endRun(deps: DrainDeps, run: Run, { taken, movedEpochMs }: Done, wanted: Next): Promise<void> {
   const { endpointId, leaseId } = run;
   let { seq } = run;
   // By the later clock: whoever held it may be behind.
@@ -38,7 +45,7 @@ export async function endRun(deps: DrainDeps, run: Run, taken: number, wanted: N
     const wakeAtEpochMs = wakeAtOf(next, heldAtEpochMs + holdLimits.indexLagMs, nowEpochMs);
     // What was held while it looked may be due now.
     const isReady = seq !== run.seq || mayBeDue(next, nowEpochMs);
-    const answer = await deps.lanes.endDrain(endpointId, { leaseId, seq, seenEpochMs, taken, wakeAtEpochMs, isReady });
+    const answer = await deps.lanes.endDrain(endpointId, { leaseId, seq, seenEpochMs, taken, wakeAtEpochMs, movedEpochMs, isReady });
     if (answer.kind === 'moved') {
       if (wakeAtEpochMs === undefined) deps.telemetry.event('hold-ended', { endpointId });
       else if (next.kind !== 'ordered') await order(deps, endpointId, wakeAtEpochMs, nowEpochMs);

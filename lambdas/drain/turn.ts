@@ -11,8 +11,10 @@ export interface Turn {
   pacing(held: HeldCopies): Pacing;
   readonly isOver: () => boolean;
   attempts(): number;
-  /** Deliveries that are held no more. */
+  /** Deliveries that are held no more, less those that are again. */
   taken(): number;
+  /** When some were last moved from what is held to what is unknown, or back. */
+  movedEpochMs(): number | undefined;
   /** True where a burial of this turn is begun and not finished. */
   hasOpenBurial(): boolean;
   /** When a delivery of this turn is due again; undefined for one that was not in it. */
@@ -43,6 +45,7 @@ export function createTurn(deps: DrainDeps, nextAtEpochMs: number | undefined, i
   let attempts = 0;
   let taken = 0;
   let hasOpenBurial = false;
+  let movedEpochMs: number | undefined;
   // Past that no attempt fits into what is left of the invocation.
   const isOver = () => deps.clock.monotonicMs() >= endsMs || invocation.remainingMs() < neededMs;
 
@@ -50,6 +53,7 @@ export function createTurn(deps: DrainDeps, nextAtEpochMs: number | undefined, i
     isOver,
     attempts: () => attempts,
     taken: () => taken,
+    movedEpochMs: () => movedEpochMs,
     hasOpenBurial: () => hasOpenBurial,
     dueOf: (recordKey) => dues.get(recordKey),
     earliestDue: () => earliestOf(dues),
@@ -87,6 +91,7 @@ export function createTurn(deps: DrainDeps, nextAtEpochMs: number | undefined, i
       looks.set(recordKey, record.state === 'unknown' ? (record.nextLookEpochMs ?? 'taken') : 'taken');
       // What is looked for is not held; what was found absent is again.
       taken += Number(!isUnknown) - Number(isHeld);
+      if (isUnknown ? isHeld : record.state === 'unknown') movedEpochMs = deps.clock.nowEpochMs();
       if (isHeld || record.state === 'unknown') continue;
       if (record.state === 'dead' && exit.kind === 'retain') hasOpenBurial = true;
       // Of what has arrived or was dropped nothing is kept; of what is dead the payload is, for its replay.

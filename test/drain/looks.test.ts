@@ -192,6 +192,39 @@ describe('an authoritative absence', () => {
   });
 });
 
+describe('an index that shows a delivery nowhere, for it has just moved from one of its parts to the other', () => {
+  const none = () => Promise.resolve({ keys: [], next: undefined });
+  const nowhere = () => ({ held: { ...h.store.heldIndex, page: none, unknown: none } });
+
+  it('does not make the next run forget what is to be looked for', async () => {
+    await begin({ onAmbiguous: 'reconcile', lookup: { ...lookup, delaysS: [5, 5] } });
+    h.store.seed(waitingOf({ home: 'held' }));
+    await h.store.payloads.put(waitingOf(), bodyOf(), 0);
+    await h.store.lanes.hold('acme', { count: 1, nowEpochMs: h.clock.nowEpochMs(), wakeAtEpochMs: h.clock.nowEpochMs(), isReady: true });
+    h.clock.advance(60_000);
+    await h.drain();
+    expect(h.record()).toMatchObject({ state: 'unknown' });
+    h.clock.advance(5_000);
+    await h.drain(nowhere());
+    expect((await h.lane()).holding).toBeDefined();
+    h.http.looks = () => shows(effect);
+    await passLook();
+    expect(h.record()).toMatchObject({ state: 'delivered', via: 'lookup' });
+  });
+
+  it('does not make the next run forget what is to be sent again', async () => {
+    await begin({ onAmbiguous: 'reconcile', lookup: { ...lookup, delaysS: [60], absenceProvesAfterS: 1 } });
+    await h.runOne(bodyOf());
+    await passLook();
+    expect(h.record()).toMatchObject({ state: 'waiting', home: 'held' });
+    await h.drain(nowhere());
+    expect((await h.lane()).holding).toBeDefined();
+    h.http.script = () => answered(200);
+    await passLook();
+    expect(h.record()).toMatchObject({ state: 'delivered', via: 'response' });
+  });
+});
+
 describe('under retry', () => {
   it('is sent again, marked; with maxAmbiguous the n-th is unknown instead of a dead letter', async () => {
     await begin({ maxAmbiguous: 2, retry: { baseS: 1, factor: 1, attempts: 2 } });

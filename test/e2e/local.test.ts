@@ -85,6 +85,14 @@ describe('npm start', () => {
     const none = start('--consumers', 'hostile', '--no-demo');
     expect(await none.exited).toBe(2);
     expect(none.output()).toContain('--no-demo has no consumers');
+    const untold = start('--scenario', 'found-response');
+    expect(await untold.exited).toBe(2);
+    expect(untold.output()).toContain('--scenario: must be lost-response (got found-response)');
+    for (const [beside, why] of [[['--consumers', 'demo'], 'has a customer of its own'], [['--no-demo'], 'plays nothing'], [['--data', 'anywhere'], 'begins with a fresh installation']] as const) {
+      const both = start('--scenario', 'lost-response', ...beside);
+      expect(await both.exited).toBe(2);
+      expect(both.output()).toContain(why);
+    }
     const refused = start('--stage-config', '{"deliver":{"timeoutS":10}}');
     expect(await refused.exited).toBe(1);
     expect(refused.output()).toMatch(/deliver.timeoutS.*10/);
@@ -93,6 +101,7 @@ describe('npm start', () => {
     expect(await help.exited).toBe(0);
     expect(help.output()).toContain('--once');
     expect(help.output()).toContain('--consumers KIND');
+    expect(help.output()).toMatch(/--scenario NAME .*\n?.*lost-response/);
   });
 });
 
@@ -110,6 +119,48 @@ describe('--consumers hostile', () => {
     expect([code, output().match(/^FAILED .*/gm)]).toEqual([0, null]);
   });
 });
+
+describe('--scenario lost-response', () => {
+  it('tells what becomes of a lost answer, across a restart of everything, and checks it', async () => {
+    const { stateDir, exited, output } = start('--scenario', 'lost-response', '--once');
+    const code = await exited;
+    expect([code, output().match(/^FAILED .*/gm)]).toEqual([0, null]);
+    const told = output().split('\n').map((line) => /^ +[\d.]+ s {2}(?<name>\w*) +(?<text>.*)$/.exec(line)?.groups).filter((line) => line !== undefined);
+    const storyOf = (name: string) => told.filter((line) => line['name'] === name || line['name'] === '').map((line) => line['text'] ?? '');
+    expectInOrder(storyOf('reconciled'), [
+      /^event evt_\w+ sent/, /^POST received, effect eff_1 committed, connection dropped$/, /^record: unknown \(headers \w+\), next look at [\d.]+ s$/,
+      /^all processes stopped/, /^started again/, /^record: unknown/, /^clock moved/, /^GET \/effects\/evt_\w+: 200$/, /^record: delivered via lookup, reference eff_1$/, /^1 POST, 1 effect$/,
+    ]);
+    expectInOrder(storyOf('retried'), [
+      /^event evt_\w+ sent/, /^POST received, effect eff_2 committed, connection dropped$/,
+      /^POST received, marked as a possible duplicate, effect eff_2 is there already, answered 200$/, /^record: delivered via response$/, /^2 POSTs, 1 effect$/,
+    ]);
+    expect(existsSync(path.join(stateDir, 'local.json'))).toBe(false);
+  });
+
+  it('stays up when it has been told, and ends with Ctrl-C, in the middle of it too', async () => {
+    const told = start('--scenario', 'lost-response');
+    await until('it has been told', () => told.output().includes('Ctrl-C ends it'), 90_000);
+    expect(told.child.exitCode).toBeNull();
+    const early = start('--scenario', 'lost-response');
+    await until('it has begun', () => early.output().includes('sent to the delivery queue'));
+    for (const { child, exited } of [told, early]) {
+      child.kill('SIGINT');
+      expect(await exited).toBe(0);
+    }
+    expect(early.output()).not.toContain('    at ');
+  });
+});
+
+/** Each pattern matches a line after the one before. */
+function expectInOrder(lines: readonly string[], patterns: readonly RegExp[]): void {
+  let from = 0;
+  for (const pattern of patterns) {
+    const at = lines.findIndex((line, i) => i >= from && pattern.test(line));
+    expect(at, `${String(pattern)} in\n${lines.slice(from).join('\n')}`).toBeGreaterThanOrEqual(0);
+    from = at + 1;
+  }
+}
 
 describe('--data', () => {
   it('keeps what waits over a restart, and delivers it then', async () => {

@@ -1,8 +1,9 @@
 import type { Message } from '@aws-sdk/client-sqs';
 import { readRecord } from '../../lambdas/shared/adapters/dynamodb-dead-letters.ts';
+import { createDynamoDbPayloads } from '../../lambdas/shared/adapters/dynamodb-payloads.ts';
 import { afterReap } from '../../lambdas/shared/core/decide.ts';
 import { claimKeyOf } from '../../lambdas/shared/core/keys.ts';
-import { blankRecord, stateName, type DeliveryRecord } from '../../lambdas/shared/core/record.ts';
+import { blankRecord, stateName, type AttemptEntry, type DeliveryRecord } from '../../lambdas/shared/core/record.ts';
 import { headers, outputs } from '../../lambdas/shared/limits/names.ts';
 import { generationOf, type CrashRun, type Sent } from './crash-run.ts';
 import { depth } from './embedded.ts';
@@ -13,20 +14,32 @@ export interface Fact {
   readonly sent: Sent;
   readonly record: DeliveryRecord | undefined;
   readonly requests: readonly Recorded[];
+  readonly looks: readonly Recorded[];
+  /** What the consumer has done for it; undefined where its endpoint is not reconciled: nothing is said of that then. */
+  readonly effects: number | undefined;
+  /** True where its payload lies beside the record. */
+  readonly hasPayload: boolean;
   /** Of this body, in the dead-letter queue. */
   readonly copies: readonly Message[];
 }
 
 export async function factsOf(run: CrashRun, deadLetters: readonly Message[] = []): Promise<Fact[]> {
   const { embedded } = run;
+  const payloads = createDynamoDbPayloads(embedded.db, embedded.output(outputs.payloadsTable));
   return Promise.all(
-    [...run.deliveries.values()].map(async (sent) => ({
-      sent,
-      record: await readRecord(embedded.db, embedded.output(outputs.deliveriesTable), sent.recordKey),
-      // A conflict has the event id of the delivery that it contradicts, and is never sent.
-      requests: sent.ends === 'conflict' ? [] : run.requestsOf(sent),
-      copies: deadLetters.filter((copy) => copy.Body === sent.body),
-    })),
+    [...run.deliveries.values()].map(async (sent) => {
+      const record = await readRecord(embedded.db, embedded.output(outputs.deliveriesTable), sent.recordKey);
+      return {
+        sent,
+        record,
+        // A conflict has the event id of the delivery that it contradicts, and is never sent.
+        requests: sent.ends === 'conflict' ? [] : run.requestsOf(sent),
+        looks: run.looksOf(sent),
+        effects: run.isReconciled ? run.effects.of(sent.eventId).length : undefined,
+        hasPayload: record !== undefined && (await payloads.read([record])).found.has(record.recordKey),
+        copies: deadLetters.filter((copy) => copy.Body === sent.body),
+      };
+    }),
   );
 }
 
@@ -38,9 +51,11 @@ export function lostSince(before: Fact | undefined, { record, requests }: Fact):
 /** What a record says of an attempt whose sender left no verdict. */
 const [reaped] = afterReap(blankRecord({ endpointId: '', recordKey: '', eventId: '', eventType: undefined, payloadHash: '' }, 0), '', 0, undefined).history;
 
+const isReaped = ({ detail }: AttemptEntry): boolean => detail === reaped?.detail;
+
 /** Attempts whose verdict came from who made them, not from who cleared up after a crash. */
 function settledBySender(record: DeliveryRecord | undefined): number {
-  return record?.history.filter((entry) => entry.outcome !== 'unsent' && entry.detail !== reaped?.detail).length ?? 0;
+  return record?.history.filter((entry) => (entry.outcome === 'answered' || entry.outcome === 'ambiguous') && !isReaped(entry)).length ?? 0;
 }
 
 /** What must hold of a delivery once nothing is left to do, whatever crashed. `calm`: the same delivery in a run without a crash. */
@@ -48,7 +63,10 @@ export function problemsOf(fact: Fact, calm: Fact, lost: number): string[] {
   const { sent, record, requests, copies } = fact;
   const problems: string[] = [];
   const state = record?.state === 'dead' && record.phase === 'buried' ? record.reason : stateName(record);
-  if (state !== sent.ends) problems.push(`is ${state}, must be ${sent.ends}`);
+  const isUnknown = record?.state === 'unknown';
+  // Only where the crash came between the claim and the verdict: else what the calm run knows is known.
+  const mayBeUnknown = sent.orUnknown && record?.history.some(isReaped) === true;
+  if (state !== sent.ends && !(isUnknown && mayBeUnknown)) problems.push(`is ${state}, must be ${sent.ends}`);
   if (record?.generation !== calm.record?.generation) problems.push(`is in generation ${record?.generation}, must be in ${calm.record?.generation}`);
 
   const own = copies.filter((copy) => generationOf(copy) === record?.generation);
@@ -59,7 +77,22 @@ export function problemsOf(fact: Fact, calm: Fact, lost: number): string[] {
   if (requests.length > accountedFor(record)) problems.push(`${requests.length} requests, ${accountedFor(record)} in the record`);
   if ((record?.ambiguous ?? 0) > (calm.record?.ambiguous ?? 0) + 1) problems.push(`${record?.ambiguous} ambiguous attempts by one crash`);
   if (new Set(requests.map((r) => r.body.toString())).size > 1) problems.push('two bodies under one id');
-  return [...problems, ...unmarkedRepeats(fact)];
+  return [...problems, ...unmarkedRepeats(fact), ...problemsOfReconciled(fact)];
+}
+
+/** What must hold of a delivery that is not sent again by itself. */
+function problemsOfReconciled({ record, requests, looks, effects, hasPayload }: Fact): string[] {
+  const problems: string[] = [];
+  if (record?.state === 'unknown') {
+    if (record.nextLookEpochMs !== undefined) problems.push('is unknown, with a look planned that nobody makes');
+    if (!hasPayload) problems.push('is unknown, and its payload is gone');
+  }
+  if (effects === undefined) return problems;
+  const absences = record?.cleared ?? 0;
+  if (requests.length > 1 + absences) problems.push(`${requests.length} requests by 1 sending and ${absences} proven absences`);
+  if (absences > looks.length) problems.push(`${absences} proven absences by ${looks.length} looks`);
+  if (effects > 1 || (record?.state === 'delivered' && effects !== 1)) problems.push(`is ${record?.state}, with ${effects} effects`);
+  return problems;
 }
 
 /** What must hold of the installation: lanes whole, queues empty. Time has passed every lease by now. */

@@ -148,6 +148,10 @@ function requestsIn({ facts }: Played): number {
   return facts.reduce((sum, fact) => sum + fact.requests.length, 0);
 }
 
+function looksIn({ facts }: Played): number {
+  return facts.reduce((sum, fact) => sum + fact.looks.length, 0);
+}
+
 /** The effects of a run in words, such as `dynamodb:UpdateItem endpoints`; requests last, for the wire does not see them. */
 function effectsOf(calm: Played, embedded: Embedded): string[] {
   const names: Record<string, string> = {
@@ -159,5 +163,5 @@ function effectsOf(calm: Played, embedded: Embedded): string[] {
     'drain queue': embedded.output(outputs.drainQueueUrl),
   };
   const nameOf = (resource: string) => Object.keys(names).find((name) => names[name]?.endsWith(resource.split(/[:/]/).at(-1) ?? '')) ?? resource;
-  return [...calm.counted.map((call) => `${call.service}:${call.operation} ${nameOf(call.resource)}`), ...Array<string>(requestsIn(calm)).fill('POST')];
+  return [...calm.counted.map((call) => `${call.service}:${call.operation} ${nameOf(call.resource)}`), ...Array<string>(requestsIn(calm)).fill('POST'), ...Array<string>(looksIn(calm)).fill('GET')];
 }

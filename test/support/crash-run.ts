@@ -4,6 +4,7 @@ import { sendWakeUp } from '../../lambdas/shared/adapters/wake-ups.ts';
 import { claimKeyOf, recordKeyOf, syntheticKeyOf } from '../../lambdas/shared/core/keys.ts';
 import type { DeadReason } from '../../lambdas/shared/core/record.ts';
 import { messageAttributes, outputs } from '../../lambdas/shared/limits/names.ts';
+import { Effects, isLook } from './effects.ts';
 import { depth, functionNames, messageBody, until, type Embedded, type FunctionName } from './embedded.ts';
 import type { Recorded, Recorder, Reply } from './recorder.ts';
 
@@ -15,7 +16,7 @@ export type Stop =
 /** What happens to the installation, and what is crashed of it. Everything is made anew for each run. */
 export interface Scenario {
   readonly name: string;
-  /** What the consumer gets in a run without a crash, from the preparation on: the measure of the others. */
+  /** POSTs that the consumer gets in a run without a crash, from the preparation on: the measure of the others. */
   readonly requests: number;
   /** The function that is crashed; default: deliver. */
   readonly fn?: FunctionName;
@@ -23,7 +24,7 @@ export interface Scenario {
   prepare?(run: CrashRun): Promise<unknown>;
   /** What the crashes are put into: from here until the queue is empty. */
   send(run: CrashRun): Promise<unknown>;
-  /** The consumer's answer to the `nth` request about an event, from 1; by default 200. */
+  /** The consumer's answer to the `nth` request about an event, looks included, from 1; by default 200. */
   reply?(request: Recorded, nth: number, run: CrashRun): Reply;
   /** What must hold at the end beside an empty delivery queue, for what waits elsewhere. Asked after each step of time. */
   settled?(run: CrashRun): Promise<boolean>;
@@ -37,6 +38,8 @@ export interface Sent {
   readonly recordKey: string;
   /** What must become of it, whatever crashes. */
   readonly ends: 'delivered' | DeadReason;
+  /** A crash may leave it to a person instead: it may have been sent, and nothing proves that it was not. */
+  readonly orUnknown: boolean;
 }
 
 export interface SendOptions {
@@ -47,6 +50,7 @@ export interface SendOptions {
   /** The message's sluice-gen attribute. */
   readonly generation?: number;
   readonly ends?: Sent['ends'];
+  readonly orUnknown?: boolean;
 }
 
 /** One play of a scenario, with names of its own in the one running installation. */
@@ -55,6 +59,10 @@ export class CrashRun {
   /** By record key. */
   readonly deliveries = new Map<string, Sent>();
   readonly endpointIds = new Set<string>();
+  /** What the consumer has done, where a scenario's answers say so. */
+  readonly effects = new Effects();
+  /** True where its endpoint is registered under `reconcile`. */
+  isReconciled = false;
   /** Set where the stop is at a request, once the process is gone. */
   stoppedAtRequest: string | undefined;
   #requests = 0;
@@ -86,6 +94,12 @@ export class CrashRun {
   async register(settings: Record<string, unknown> = {}, url = this.#consumer.url(`/${this.endpointId}`)): Promise<void> {
     await this.embedded.register(this.endpointId, url, { retry: { baseS: 5, factor: 1 }, ...settings });
     this.endpointIds.add(this.endpointId);
+    this.isReconciled = settings['onAmbiguous'] === 'reconcile';
+  }
+
+  /** Where the effects of its events are looked for. */
+  lookUrl(): string {
+    return this.#consumer.url(`/${this.endpointId}/effects/{eventId}`);
   }
 
   async send(name = 'evt', options: SendOptions = {}): Promise<Sent> {
@@ -103,7 +117,7 @@ export class CrashRun {
   /** A message without an event. */
   async sendMalformed(): Promise<void> {
     const body = `{"endpointId":"${this.endpointId}"}`;
-    this.#note({ endpointId: this.endpointId, eventId: '', body, recordKey: syntheticKeyOf(this.endpointId, 'malformed', body), ends: 'malformed' });
+    this.#note({ endpointId: this.endpointId, eventId: '', body, recordKey: syntheticKeyOf(this.endpointId, 'malformed', body), ends: 'malformed', orUnknown: false });
     await this.embedded.send(body);
   }
 
@@ -149,9 +163,14 @@ export class CrashRun {
     }
   }
 
-  /** Requests about an event of this run, oldest first. */
+  /** POSTs of an event of this run, oldest first. */
   requestsOf(sent: Pick<Sent, 'endpointId' | 'eventId'>): Recorded[] {
     return this.#consumer.requests.filter((r) => r.eventId === sent.eventId && r.path === `/${sent.endpointId}`);
+  }
+
+  /** Looks for its effect, oldest first. */
+  looksOf(sent: Pick<Sent, 'endpointId' | 'eventId'>): Recorded[] {
+    return this.#consumer.requests.filter((r) => r.eventId === sent.eventId && r.path.startsWith(`/${sent.endpointId}/`) && isLook(r));
   }
 
   /** Waits for a condition, or for the crash: what it waits for may then never come. */
@@ -212,7 +231,7 @@ export class CrashRun {
     if (stop.at !== 'request' || !this.#armed || ++this.#requests !== stop.nth) return reply;
     const kill = async () => {
       await this.killBusy();
-      this.stoppedAtRequest = 'POST';
+      this.stoppedAtRequest = request.method;
     };
     if (stop.when === 'before') return { ...reply, before: () => kill().then(() => reply.before?.()) };
     // Stopped first, so that the answer is certainly on its way and certainly not seen.
@@ -231,11 +250,11 @@ export class CrashRun {
     return (await this.embedded.environments(this.#fn)).filter(({ busy }) => busy).map(({ pid }) => pid);
   }
 
-  #noted(name: string, { payload, more, ends = 'delivered' }: SendOptions): Sent {
+  #noted(name: string, { payload, more, ends = 'delivered', orUnknown = false }: SendOptions): Sent {
     const [endpointId, eventId] = [this.endpointId, this.id(name)];
     const body = messageBody(endpointId, eventId, payload, more);
     const ownKey = recordKeyOf(endpointId, claimKeyOf(eventId));
-    return this.#note({ endpointId, eventId, body, recordKey: ends === 'conflict' ? syntheticKeyOf(endpointId, ends, body) : ownKey, ends });
+    return this.#note({ endpointId, eventId, body, recordKey: ends === 'conflict' ? syntheticKeyOf(endpointId, ends, body) : ownKey, ends, orUnknown });
   }
 
   #note(sent: Sent): Sent {

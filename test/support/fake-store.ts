@@ -105,6 +105,8 @@ export class FakeStore {
 
     exchange: (give, ask) => {
       const lane = this.#lanes.get(ask.endpointId);
+      // DynamoDB refuses a write that removes a claim and sets it.
+      if (ask.wanted.some(({ claimKey }) => give.release.includes(claimKey))) throw new Error('one write releases a claim and takes it');
       if (lane === undefined || !isHeld(lane, give) || !isFree(lane, ask, give.slots)) return Promise.resolve({ kind: 'refused', lane: snapshot(lane) });
       putDown(lane, give);
       take(lane, ask);
@@ -206,14 +208,14 @@ export class FakeStore {
       return Promise.resolve({ kind: 'begun', lane: toSnapshot(lane), wakeAtEpochMs, wasReady });
     },
 
-    endDrain: (endpointId, { leaseId, seq, taken, seenEpochMs, wakeAtEpochMs, isReady }) => {
+    endDrain: (endpointId, { leaseId, seq, taken, seenEpochMs, wakeAtEpochMs, movedEpochMs, isReady }) => {
       const lane = this.#lanes.get(endpointId);
       const isOwnRepeat = lane !== undefined && lane.drain === undefined && lane.holdSeq === seq && lane.holding?.wakeAtEpochMs === wakeAtEpochMs;
       if (isOwnRepeat) return Promise.resolve({ kind: 'moved' });
       if (lane?.drain?.leaseId !== leaseId || lane.holdSeq !== seq || lane.holding?.wakeAtEpochMs !== seenEpochMs) return Promise.resolve({ kind: 'lost', lane: snapshot(lane) });
       lane.drain = undefined;
       if (wakeAtEpochMs === undefined) lane.holding = undefined;
-      else if (lane.holding !== undefined) lane.holding = { ...lane.holding, wakeAtEpochMs, count: lane.holding.count - taken, isReady };
+      else if (lane.holding !== undefined) lane.holding = { ...lane.holding, wakeAtEpochMs, count: lane.holding.count - taken, isReady, heldAtEpochMs: movedEpochMs ?? lane.holding.heldAtEpochMs };
       return Promise.resolve({ kind: 'moved' });
     },
   };

@@ -239,6 +239,12 @@ export function describeHolding(world: () => World): void {
       expect(await lane.lane()).toEqual(once);
     });
 
+    it('says when it has moved something that an index may not show yet, as a hold does', async () => {
+      await end({ movedEpochMs: expiresEpochMs + 7 });
+      const { holding, holdSeq } = await lane.lane();
+      expect([holding?.heldAtEpochMs, holdSeq]).toEqual([expiresEpochMs + 7, 1]);
+    });
+
     it('is lost where there is no lane', async () => {
       expect(await world().lanes.endDrain('nobody', { leaseId: 'd1', seq: 1, seenEpochMs: expiresEpochMs, taken: 0, wakeAtEpochMs: undefined, isReady: false })).toEqual({ kind: 'lost', lane: undefined });
     });

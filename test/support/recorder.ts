@@ -6,6 +6,7 @@ import type { Authority } from '../../local/authority.ts';
 
 /** One request as it arrived, whole. */
 export interface Recorded {
+  readonly method: string;
   readonly path: string;
   readonly eventId: string;
   readonly headers: Readonly<Record<string, string>>;
@@ -68,7 +69,7 @@ export async function startRecorder(authority: Authority, port = 0): Promise<Rec
     request.on('data', (chunk: Buffer) => chunks.push(chunk));
     request.on('end', () => {
       const headers = request.headers as Record<string, string>;
-      const recorded = { path: request.url ?? '', eventId: headers['webhook-id'] ?? '', headers, rawHeaders: request.rawHeaders, body: Buffer.concat(chunks) };
+      const recorded = { method: request.method ?? '', path: request.url ?? '', eventId: headers['webhook-id'] ?? '', headers, rawHeaders: request.rawHeaders, body: Buffer.concat(chunks) };
       requests.push(recorded);
       void answer(recorded, response, opened(response));
     });

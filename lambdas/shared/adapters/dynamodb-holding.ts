@@ -65,7 +65,7 @@ export function createHolding(move: MoveLane): Holding {
     return lane?.drain?.leaseId === leaseId ? { kind: 'begun', lane, wakeAtEpochMs: nowEpochMs, wasReady: true } : { kind: 'refused', lane };
   };
 
-  const endDrain: Holding['endDrain'] = async (endpointId, { leaseId, seq, seenEpochMs, taken, wakeAtEpochMs, isReady }) => {
+  const endDrain: Holding['endDrain'] = async (endpointId, { leaseId, seq, seenEpochMs, taken, wakeAtEpochMs, movedEpochMs, isReady }) => {
     const x = new Expressions();
     const [drain, held, wakeAt, ready] = [x.name('drain'), x.name('held'), x.name('wakeAt'), x.name('ready')];
     const clauses = [`${drain}[0] = ${x.value(leaseId)}`, `${x.name('holdSeq')} = ${x.value(seq)}`, `${wakeAt} = ${x.value(seenEpochMs)}`];
@@ -73,7 +73,7 @@ export function createHolding(move: MoveLane): Holding {
       // `holdSeq` stays: it must never come twice.
       ? { sets: [], removes: [x.name('holding'), x.name('heldAt'), held, wakeAt, ready, drain], clauses }
       : {
-        sets: [`${wakeAt} = ${x.value(wakeAtEpochMs)}`, `${held} = ${held} - ${x.value(taken)}`, ...(isReady ? [`${ready} = ${x.value(true)}`] : [])],
+        sets: [`${wakeAt} = ${x.value(wakeAtEpochMs)}`, `${held} = ${held} - ${x.value(taken)}`, ...(isReady ? [`${ready} = ${x.value(true)}`] : []), ...(movedEpochMs === undefined ? [] : [`${x.name('heldAt')} = ${x.value(movedEpochMs)}`])],
         removes: [drain, ...(isReady ? [] : [ready])],
         clauses,
       };

@@ -71,6 +71,8 @@ export interface DrainEnd {
   readonly taken: number;
   /** When it is to come again; undefined where nothing is held any more. */
   readonly wakeAtEpochMs: number | undefined;
+  /** Set where it has moved deliveries from one index to the other, which may not show them yet: as a hold at that time does. */
+  readonly movedEpochMs?: number | undefined;
   /** False where it has seen that nothing is due before. */
   readonly isReady: boolean;
 }
