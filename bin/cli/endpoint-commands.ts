@@ -104,6 +104,7 @@ async function put(target: Target, out: Output, id: string, options: PutOptions)
     ...(woken === 'woken' ? ['What is held for it is looked at again now.'] : []),
     ...(woken === 'unknown' ? ['What is held for it may wait for its next wake-up: see sluice status, and repeat the command.'] : []),
     ...(breaker === 'unknown' ? ['The endpoint is written, but its breaker may still be open: see sluice status, and repeat the command.'] : []),
+    ...(config.lookup === null && (config.onAmbiguous === 'reconcile' || config.maxAmbiguous !== null) ? ['It declares no look-up: what may have arrived without an answer waits for a person. See: sluice unknown ls'] : []),
     ...(made.secret === undefined ? [] : [`Signing secret, shown only now: ${made.secret}`]),
     ...(made.bodySecret === undefined ? [] : [`Body secret, shown only now: ${made.bodySecret}`]),
   ];

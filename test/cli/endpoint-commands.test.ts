@@ -107,6 +107,16 @@ describe('an endpoint that somebody else writes meanwhile', () => {
 });
 
 describe('put', () => {
+  it.each([
+    [['onAmbiguous=reconcile'], true],
+    [['maxAmbiguous=3'], true],
+    [['onAmbiguous=reconcile', 'lookup={"url":"https://api.example.com/{eventId}","match":{"$.id":"eventId"}}'], false],
+    [['onAmbiguous=retry'], false],
+  ])('of %j says whether a person decides about what may have arrived: %s', async (settings, isSaid) => {
+    const { result } = await endpoint(['put', 'acme', '--url', url, ...settings.flatMap((setting) => ['--set', setting])]);
+    expect(String(result).includes('waits for a person. See: sluice unknown ls')).toBe(isSaid);
+  });
+
   it('tells people the secrets that were made, once', async () => {
     const signing = 'signing=[{"scheme":"standard"},{"scheme":"hub256"}]';
     const lines = String((await endpoint(['put', 'acme', '--url', url, '--set', signing])).result).split('\n');

@@ -25,6 +25,14 @@ describe('parseConfig', () => {
     expect(parseConfig(to('http://acme.example/'), stage({ http: true })).url).toBe('http://acme.example/');
     expect(() => parseConfig(to('https://acme.example:8443/'), stage({ ports: [443] }))).toThrow(/url: must use port 443, not 8443/);
     expect(() => parseConfig(to('https://[fd00:ec2::254]/'), stage({}))).toThrow(/url: must not lead to fd00:ec2::254: uniqueLocal/);
+    for (const [lookup, problem] of [
+      ['https://10.0.0.1/{eventId}', /lookup\.url: .*10\.0\.0\.1: private/],
+      ['https://169.254.169.254/{eventId}', /lookup\.url: .*169\.254/],
+      ['https://[::1]/?id={eventId}', /lookup\.url: .*loopback/],
+      ['http://api.example.com/{eventId}', /lookup\.url: /],
+    ] as const) {
+      expect(() => parseConfig(withSettings(to('https://8.8.8.8/'), [`lookup={"url":"${lookup}","match":{"$.id":"eventId"}}`]), stage({}))).toThrow(problem);
+    }
     expect(() => parseConfig(withSettings(to('https://10.0.0.1/'), ['budgetsMs.read=19999']), stage({}))).toThrow(/10\.0\.0\.1: private.*\n.*read 19999/);
   });
 
