@@ -5,6 +5,7 @@ import { assertTransition, type DeliveryRecord, type WaitingRecord } from '../sh
 import type { EndpointConfig } from '../shared/limits/endpoint-schema.ts';
 import type { ReapClaim } from '../shared/ports/index.ts';
 import { blankOf } from './decide-copy.ts';
+import { noteUnknownAgain } from './note-hold.ts';
 import type { Copy, DeliverDeps } from './types.ts';
 
 /** Policy of the endpoint as it is known: undefined where there is none that could be used. */
@@ -44,6 +45,8 @@ async function reap(deps: DeliverDeps, { endpointId, claimKey, policy }: Key, cl
   if (ambiguous?.to.state === 'unknown' && !(await keepsPayload(deps, ambiguous, copy))) return false;
   const answer = await deps.lanes.reapClaim({ endpointId, claimKey, claim, ambiguous });
   if (answer === 'reaped') deps.telemetry.event('claim-reaped', { endpointId, eventId: base.eventId, ambiguous: ambiguous === undefined ? 0 : 1, state: ambiguous?.to.state ?? base.state });
+  // Of the drain: its index may show it nowhere by the end of the run, and no copy comes back that would note it.
+  if (answer === 'reaped' && ambiguous?.to.state === 'unknown' && deps.serves === 'held') await noteUnknownAgain(deps, ambiguous.to);
   return answer === 'reaped';
 }
 

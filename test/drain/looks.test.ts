@@ -212,6 +212,23 @@ describe('an index that shows a delivery nowhere, for it has just moved from one
     expect(h.record()).toMatchObject({ state: 'delivered', via: 'lookup' });
   });
 
+  it('does not make a run forget what a dead one has left', async () => {
+    await begin({ onAmbiguous: 'reconcile', lookup });
+    h.store.seed(waitingOf({ home: 'held' }));
+    await h.store.payloads.put(waitingOf(), bodyOf(), 0);
+    await h.claimElsewhere();
+    await h.store.lanes.hold('acme', { count: 1, nowEpochMs: h.clock.nowEpochMs(), wakeAtEpochMs: h.clock.nowEpochMs(), isReady: true });
+    h.clock.advance(60_000);
+    await h.drain(nowhere());
+    expect(h.record()).toMatchObject({ state: 'unknown', detail: 'the sender died before it could settle' });
+    h.clock.advance(5_000);
+    await h.drain(nowhere());
+    h.http.looks = () => shows(effect);
+    for (let runs = 0; runs < 3 && (await h.lane()).holding !== undefined; runs++) await passLook();
+    expect(h.record()).toMatchObject({ state: 'delivered', via: 'lookup' });
+    expect(h.http.sent).toEqual([]);
+  });
+
   it('does not make the next run forget what is to be sent again', async () => {
     await begin({ onAmbiguous: 'reconcile', lookup: { ...lookup, delaysS: [60], absenceProvesAfterS: 1 } });
     await h.runOne(bodyOf());
