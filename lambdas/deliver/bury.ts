@@ -1,7 +1,7 @@
 import { dead, reasonToGiveUp, renewed } from '../shared/core/decide.ts';
 import { hashOf, syntheticKeyOf } from '../shared/core/keys.ts';
 import type { Parsed } from '../shared/core/parse.ts';
-import { mustLook } from '../shared/core/reconcile.ts';
+import { isPing, mustLook } from '../shared/core/reconcile.ts';
 import { assertTransition, blankRecord, type DeadRecord, type DeliveryRecord, type UnknownRecord } from '../shared/core/record.ts';
 import { hold as holdLimits } from '../shared/limits/numbers.ts';
 import type { LaneGuard, ReceivedMessage, StoredEndpoint } from '../shared/ports/index.ts';
@@ -136,7 +136,7 @@ interface Unclaimed {
 
 async function writeUnclaimed(deps: DeliverDeps, copy: Copy, { record, to, endpoint, retires }: Unclaimed, invocation: Invocation): Promise<Exit> {
   // A dead letter would say that it was not delivered, and a replay would send it.
-  if (record?.state === 'waiting' && endpoint?.config !== undefined && mustLook(record, endpoint.config)) return leaveDoubtful(deps, copy, record, endpoint, invocation);
+  if (record?.state === 'waiting' && endpoint?.config !== undefined && !isPing(record) && mustLook(record, endpoint.config)) return leaveDoubtful(deps, copy, record, endpoint, invocation);
   assertTransition(record, to);
   const { answer, claim } = await deps.records.writeUnclaimed(record, to, guardOf(copy, endpoint));
   if (answer === 'written') {

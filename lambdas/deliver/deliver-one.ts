@@ -23,8 +23,8 @@ export interface Settled {
   readonly verdict?: 'success' | 'failure';
   /** True where the endpoint's rate had no room for it, or there was no socket: what becomes of its message is decided with that of the others. */
   readonly isUntried?: boolean;
-  /** True where it was looked for. */
-  readonly hasLooked?: true;
+  /** Set where it was looked for; `silent`: there was no whole answer. */
+  readonly look?: 'answered' | 'silent';
   /** Set where its record says that it is held until then, or looked for then, and the lane does not know of it yet. */
   readonly heldUntilEpochMs?: number;
 }

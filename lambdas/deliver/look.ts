@@ -19,7 +19,7 @@ const nothing = Buffer.alloc(0);
 export async function look(deps: DeliverDeps, claimed: Claimed, record: UnknownRecord): Promise<Settled> {
   const { copy, endpoint, leaseId, rate } = claimed;
   const { lookup } = endpoint.config;
-  if (lookup === null) return settleLook(deps, claimed, record, leftToPerson(record, { stuck: 'no-lookup', detail: 'the endpoint declares no look-up any more' }, deps.clock.nowEpochMs(), leaseId));
+  if (lookup === null) return settleLook(deps, claimed, { record, to: leftToPerson(record, { stuck: 'no-lookup', detail: 'the endpoint declares no look-up any more' }, deps.clock.nowEpochMs(), leaseId), look: 'answered' });
   if (!(await rate.take())) return { exit: { kind: 'retain' }, release: true, isUntried: true };
 
   const startedEpochMs = deps.clock.nowEpochMs();
@@ -37,7 +37,8 @@ export async function look(deps: DeliverDeps, claimed: Claimed, record: UnknownR
     // A difference names values of the payload: they are for the record.
     ...(found.kind === 'differs' ? {} : { detail: found.detail }),
   });
-  return settleLook(deps, claimed, record, to);
+  const isSilent = 'kind' in asked && (asked.kind === 'ambiguous' || asked.kind === 'unsent' || (asked.kind === 'answered' && asked.cut !== undefined));
+  return settleLook(deps, claimed, { record, to, look: isSilent ? 'silent' : 'answered' });
 }
 
 /** Why a look cannot be made, whoever makes it. */
@@ -87,10 +88,10 @@ function foundBy(asked: Exclude<AttemptOutcome, { kind: 'notStarted' }> | Imposs
 }
 
 /** Conditional on no other look, and on nobody's decision meanwhile: what was found late decides nothing. Nothing was sent, so the claim may go. */
-async function settleLook(deps: DeliverDeps, { copy }: Claimed, record: UnknownRecord, to: ReturnType<typeof afterLook>): Promise<Settled> {
+async function settleLook(deps: DeliverDeps, { copy }: Claimed, { record, to, look: how }: { record: UnknownRecord; to: ReturnType<typeof afterLook>; look: NonNullable<Settled['look']> }): Promise<Settled> {
   assertTransition(record, to);
   const answer = await deps.records.write(record, to);
-  if (answer === 'written') return { exit: { kind: 'ack' }, release: true, record: to, hasLooked: true };
+  if (answer === 'written') return { exit: { kind: 'ack' }, release: true, record: to, look: how };
   deps.telemetry.event('settle-failed', { endpointId: to.endpointId, eventId: to.eventId, answer });
   return { exit: await putBack(deps, copy.received), release: true };
 }

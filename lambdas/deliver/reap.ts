@@ -60,7 +60,9 @@ async function keepsPayload({ payloads, clock }: DeliverDeps, { from, to }: NonN
 /** What the dead owner owes the record; nothing if its verdict is there, for a verdict never goes away while the claim stays. */
 function ambiguousAttempt(from: DeliveryRecord | undefined, base: DeliveryRecord, claim: Claim, { nowEpochMs, policy }: { nowEpochMs: number; policy: Policy }): ReapClaim['ambiguous'] {
   if (base.state !== 'waiting' || base.lastLease?.leaseId === claim.leaseId) return undefined;
-  // An owner that held another payload than the record's found a conflict, and sent nothing.
-  if (claim.shortHash !== shortHash(base.payloadHash)) return undefined;
-  return { from: from as WaitingRecord | undefined, to: afterReap(base, claim.leaseId, nowEpochMs, policy) };
+  const to = afterReap(base, claim.leaseId, nowEpochMs, policy);
+  // An owner that held another payload than the record's found a conflict, and sent nothing; or a hold has made the record since, which
+  // looks at no claim. Nobody can tell, so it counts where nothing may be sent twice.
+  if (claim.shortHash !== shortHash(base.payloadHash) && to.state !== 'unknown') return undefined;
+  return { from: from as WaitingRecord | undefined, to };
 }

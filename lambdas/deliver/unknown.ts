@@ -1,4 +1,4 @@
-import { leftToPerson, unknownFrom } from '../shared/core/reconcile.ts';
+import { leftToPerson, unknownFrom, withResend } from '../shared/core/reconcile.ts';
 import { assertTransition, doubtsOf, type UnknownRecord, type WaitingRecord } from '../shared/core/record.ts';
 import type { Endpoint, StoredEndpoint } from '../shared/ports/index.ts';
 import { noteUnknownAgain } from './note-hold.ts';
@@ -12,8 +12,8 @@ import type { Copy, DeliverDeps, Exit, Invocation } from './types.ts';
  * ask once more when the delivery is known to have arrived.
  */
 export async function leaveCopy(deps: DeliverDeps, copy: Copy, record: UnknownRecord): Promise<Exit> {
-  const noted = { ...record, resend: Math.max(record.resend, copy.message.resend) };
-  if (noted.resend > record.resend) {
+  if (copy.message.resend > record.resend) {
+    const noted = withResend(record, copy.message.resend);
     assertTransition(record, noted);
     if ((await deps.records.write(record, noted)) !== 'written') return putBack(deps, copy.received);
   }

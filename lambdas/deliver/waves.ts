@@ -183,7 +183,9 @@ function stopAfter(deps: DeliverDeps, { seen, isUnknown }: Extract<Admitted, { k
     if (seen.breaker?.state === 'open') return { kind: 'open', open: seen.breaker };
     return isLive && seen.pace?.isSlow === true ? { kind: 'slow' } : { kind: 'full' };
   }
-  if (wave.breaker?.state === 'open' && !wave.isSilent) return { kind: 'open', open: wave.breaker };
+  // A look has said nothing of the endpoint, but is one request: the next is no sooner than a delivery may be tried.
+  const isLook = [...wave.settled.keys()].some(({ isUnknown }) => isUnknown === true);
+  if (wave.breaker?.state === 'open' && (!wave.isSilent || isLook)) return { kind: 'open', open: wave.breaker };
   if (isLive && wave.isSlow) return { kind: 'slow' };
   if (wave.atRateUntilEpochMs !== undefined) return { kind: 'rate', untilEpochMs: wave.atRateUntilEpochMs };
   // There was no socket for them.

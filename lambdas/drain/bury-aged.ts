@@ -1,5 +1,5 @@
 import { buryUnclaimed } from '../deliver/bury.ts';
-import type { Copy, Invocation } from '../deliver/types.ts';
+import type { Invocation } from '../deliver/types.ts';
 import type { Waves } from '../deliver/waves.ts';
 import { ageMs } from '../shared/core/age.ts';
 import type { HeldCopies } from './held-copies.ts';
@@ -15,8 +15,7 @@ export async function buryAged(deps: DrainDeps, { stop, left, endpoint }: Waves,
   const { config } = endpoint;
   let buried = 0;
   let asked = 0;
-  // What is unknown has no age: it is not sent again.
-  for (let copies: readonly Copy[] = left.filter(({ isUnknown }) => isUnknown !== true); copies.length > 0 && invocation.remainingMs() > deps.limits.settleMarginMs; copies = await held.next()) {
+  for (let copies = left; copies.length > 0 && invocation.remainingMs() > deps.limits.settleMarginMs; copies = await held.next()) {
     const nowEpochMs = deps.clock.nowEpochMs();
     const aged = copies.filter(({ received }) => ageMs(received.sentEpochMs, config, nowEpochMs) > config.retry.maxAgeS * 1_000);
     if (aged.length === 0) break;

@@ -8,7 +8,7 @@ import { buryAged } from './bury-aged.ts';
 import { clearDeadRuns } from './clear-dead-runs.ts';
 import { endRun, type Done, type Next, type Run } from './end-run.ts';
 import { finishBurials } from './finish-burials.ts';
-import { byTurns, createHeldCopies, createUnknownCopies } from './held-copies.ts';
+import { createHeldCopies, createUnknownCopies } from './held-copies.ts';
 import { createTurn, type Turn } from './turn.ts';
 import type { DrainDeps } from './types.ts';
 
@@ -49,19 +49,23 @@ async function serve(deps: DrainDeps, endpointId: string, lane: Lane, invocation
   await clearDeadRuns(deps, endpointId, lane);
   const isBuried = await finishBurials(deps, endpointId);
   const turn = createTurn(deps, lane.nextAtEpochMs, invocation);
-  const pages = { pageSize: limits.pageLanes * Math.max(1, lane.slots), isOver: turn.isOver, seen: new Set<string>() };
-  const held = createHeldCopies(deps, endpointId, pages);
-  const waves = await sendWaves(deps, endpointId, [], turn.pacing(byTurns(createUnknownCopies(deps, endpointId, pages), held)), invocation);
+  const [slots, seen] = [Math.max(1, lane.slots), new Set<string>()];
+  const held = createHeldCopies(deps, endpointId, { pageSize: limits.pageLanes * slots, isOver: turn.isOver, seen });
+  const waves = await sendWaves(deps, endpointId, [], turn.pacing(held), invocation);
   const aged = await buryAged(deps, waves, held, invocation);
+  const unknown = createUnknownCopies(deps, endpointId, { pageSize: Math.max(1, Math.floor(limits.lookShare * slots)), isOver: turn.areLooksOver, seen });
+  // What stands in the way of a delivery stands in the way of a look. While the breaker may be tried, a delivery is tried first.
+  const looks = waves.stop.kind === 'done' || waves.stop.kind === 'full' ? await sendWaves(deps, endpointId, [], turn.looking(unknown), invocation) : undefined;
   await turn.ended();
   const taken = turn.taken() + aged.buried + [...waves.exits.values()].filter(({ kind }) => kind === 'ack').length;
   deps.telemetry.event('drained', { endpointId, attempts: turn.attempts(), taken, stop: waves.stop.kind });
-  const next = await nextOf(deps, endpointId, waves, turn, taken);
+  const next = sooner(await nextOf(deps, waves, heldIndex(deps, endpointId, turn), turn.attempts() > 0 || taken > 0), await nextLooks(deps, endpointId, looks, turn));
   // What is left half done is this run's own: nobody else would come for it.
-  const isUnfinished = !isBuried || !aged.isFinished || turn.hasOpenBurial() || [...waves.exits.values()].some(({ kind }) => kind === 'retain');
+  const isUnfinished = !isBuried || !aged.isFinished || turn.hasOpenBurial() || [...waves.exits.values(), ...(looks?.exits.values() ?? [])].some(({ kind }) => kind === 'retain');
+  const leavesClaims = waves.leavesClaims || looks?.leavesClaims === true;
   const done: Done = { taken, movedEpochMs: turn.movedEpochMs() };
-  if (!isUnfinished && !waves.leavesClaims) return { ...done, next };
-  return { ...done, next: noLater(next, waves.leavesClaims ? invocation.leaseExpiresEpochMs : deps.clock.nowEpochMs() + limits.busyMs) };
+  if (!isUnfinished && !leavesClaims) return { ...done, next };
+  return { ...done, next: noLater(next, leavesClaims ? invocation.leaseExpiresEpochMs : deps.clock.nowEpochMs() + limits.busyMs) };
 }
 
 /** What is held may be due in hours: what is unfinished does not wait for that. */
@@ -77,11 +81,31 @@ function noLater(next: Next, untilEpochMs: number): Next {
   }
 }
 
-/** When to come again, by what stopped the run. */
-async function nextOf(deps: DrainDeps, endpointId: string, { stop, endpoint }: Waves, turn: Turn, taken: number): Promise<Next> {
+/** The sooner of two times to come again. */
+function sooner(held: Next, looks: Next): Next {
+  if (looks.kind !== 'due') return held;
+  return held.kind === 'empty' ? looks : noLater(held, looks.fromEpochMs);
+}
+
+/** When to look next; `empty` where nothing is to be looked for, or no look was tried: what stood in the way has its own time. */
+async function nextLooks(deps: DrainDeps, endpointId: string, looks: Waves | undefined, turn: Turn): Promise<Next> {
+  if (looks === undefined) return { kind: 'empty' };
+  const nowEpochMs = deps.clock.nowEpochMs();
+  const next = await nextOf(deps, looks, unknownIndex(deps, endpointId, turn), turn.looks() > 0);
+  if (next.kind !== 'blocked') return next;
+  // Something is to be looked for now. Live traffic has its slots meanwhile: nothing of it is to be sent.
+  const pauseMs = turn.hasSilentLook() ? limits.lookPauseMs : looks.stop.kind === 'open' ? limits.busyMs : 0;
+  return { kind: 'due', fromEpochMs: Math.max(next.untilEpochMs, nowEpochMs + pauseMs) };
+}
+
+const heldIndex = (deps: DrainDeps, endpointId: string, turn: Turn): Indexed => ({ page: (from) => deps.held.page(endpointId, limits.lookPage, from), timeOf: (key) => turn.dueOf(key), known: turn.earliestDue() });
+const unknownIndex = (deps: DrainDeps, endpointId: string, turn: Turn): Indexed => ({ page: (from) => deps.held.unknown(endpointId, limits.lookPage, from), timeOf: (key) => turn.lookOf(key), known: turn.earliestLook() });
+
+/** When to come again, by what stopped the waves. */
+async function nextOf(deps: DrainDeps, { stop, endpoint }: Waves, index: Indexed, gotOn: boolean): Promise<Next> {
   const nowEpochMs = deps.clock.nowEpochMs();
   // A run that got nowhere would get nowhere again.
-  const soonEpochMs = turn.attempts() > 0 || taken > 0 ? nowEpochMs : nowEpochMs + limits.busyMs;
+  const soonEpochMs = gotOn ? nowEpochMs : nowEpochMs + limits.busyMs;
   switch (stop.kind) {
     case 'open': {
       const fromEpochMs = endpoint?.config === undefined ? nowEpochMs : probedFromEpochMs(stop.open, endpoint.config.breaker, nowEpochMs);
@@ -98,11 +122,7 @@ async function nextOf(deps: DrainDeps, endpointId: string, { stop, endpoint }: W
     case 'slow':
       return { kind: 'blocked', untilEpochMs: soonEpochMs };
     case 'done': {
-      const times = await Promise.all([
-        earliest(deps, { page: (from) => deps.held.page(endpointId, limits.lookPage, from), timeOf: (key) => turn.dueOf(key), known: turn.earliestDue() }),
-        earliest(deps, { page: (from) => deps.held.unknown(endpointId, limits.lookPage, from), timeOf: (key) => turn.lookOf(key), known: turn.earliestLook() }),
-      ]);
-      const dueEpochMs = times.reduce((first, at) => (first === undefined || (at !== undefined && at < first) ? at : first), undefined);
+      const dueEpochMs = await earliest(deps, index);
       if (dueEpochMs === undefined) return { kind: 'empty' };
       // Due before the next run: it may be sent then, were there room.
       return dueEpochMs < soonEpochMs ? { kind: 'blocked', untilEpochMs: soonEpochMs } : { kind: 'due', fromEpochMs: dueEpochMs };

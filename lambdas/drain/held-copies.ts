@@ -41,18 +41,6 @@ export function createUnknownCopies(deps: DrainDeps, endpointId: string, pages: 
   });
 }
 
-/** Of two sources a page each by turns: neither a backlog nor what is looked for holds the other up. */
-export function byTurns(one: HeldCopies, other: HeldCopies): HeldCopies {
-  let [first, second] = [one, other];
-  return {
-    async next() {
-      [first, second] = [second, first];
-      const copies = await second.next();
-      return copies.length > 0 ? copies : first.next();
-    },
-  };
-}
-
 interface Source {
   page(limit: number, from: unknown): Promise<HeldPage>;
   /** Whether a record is still what its index says. */

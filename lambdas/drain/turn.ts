@@ -9,6 +9,13 @@ import type { DrainDeps } from './types.ts';
 /** One endpoint's turn: its time, and what has become of its deliveries. */
 export interface Turn {
   pacing(held: HeldCopies): Pacing;
+  /** Of its looks, which begin now. */
+  looking(unknown: HeldCopies): Pacing;
+  readonly areLooksOver: () => boolean;
+  /** Looks that were made. */
+  looks(): number;
+  /** True where one of them had no whole answer. */
+  hasSilentLook(): boolean;
   readonly isOver: () => boolean;
   attempts(): number;
   /** Deliveries that are held no more, less those that are again. */
@@ -39,26 +46,39 @@ export function createTurn(deps: DrainDeps, nextAtEpochMs: number | undefined, i
   const endsMs = deps.clock.monotonicMs() + limits.turnMs;
   const neededMs = budgets.connectionMs + budgets.maxTotalMs + deps.limits.settleMarginMs;
   const dues: Times = new Map();
-  const looks: Times = new Map();
+  const lookTimes: Times = new Map();
   const removals = new Set<Promise<void>>();
   let idleSinceMs: number | undefined;
   let attempts = 0;
   let taken = 0;
   let hasOpenBurial = false;
   let movedEpochMs: number | undefined;
+  let looksEndMs = 0;
+  let looksMade = 0;
+  let isSilent = false;
   // Past that no attempt fits into what is left of the invocation.
   const isOver = () => deps.clock.monotonicMs() >= endsMs || invocation.remainingMs() < neededMs;
 
+  const areLooksOver = () => isSilent || deps.clock.monotonicMs() >= looksEndMs || invocation.remainingMs() < neededMs;
+
   return {
     isOver,
+    areLooksOver,
+    looks: () => looksMade,
+    hasSilentLook: () => isSilent,
+    looking: (unknown) => {
+      looksEndMs = deps.clock.monotonicMs() + limits.lookMs;
+      const more = () => (areLooksOver() ? Promise.resolve([]) : unknown.next());
+      return { nextAtEpochMs: undefined, more, goesOn: () => !areLooksOver(), wait: () => Promise.resolve(false), settled };
+    },
     attempts: () => attempts,
     taken: () => taken,
     movedEpochMs: () => movedEpochMs,
     hasOpenBurial: () => hasOpenBurial,
     dueOf: (recordKey) => dues.get(recordKey),
     earliestDue: () => earliestOf(dues),
-    lookOf: (recordKey) => looks.get(recordKey),
-    earliestLook: () => earliestOf(looks),
+    lookOf: (recordKey) => lookTimes.get(recordKey),
+    earliestLook: () => earliestOf(lookTimes),
     ended: async () => void (await Promise.all(removals)),
     pacing: (held) => ({ nextAtEpochMs, more: () => (isOver() ? Promise.resolve([]) : held.next()), goesOn, wait, settled }),
   };
@@ -80,15 +100,17 @@ export function createTurn(deps: DrainDeps, nextAtEpochMs: number | undefined, i
   }
 
   function settled(wave: ReadonlyMap<Copy, Settled>): void {
-    for (const [{ recordKey, isUnknown = false }, { record, verdict, exit, hasLooked }] of wave) {
-      if (verdict !== undefined || hasLooked === true) {
+    for (const [{ recordKey, isUnknown = false }, { record, verdict, exit, look }] of wave) {
+      looksMade += Number(look !== undefined);
+      isSilent ||= look === 'silent';
+      if (verdict !== undefined || look !== undefined) {
         attempts++;
         idleSinceMs = undefined;
       }
       if (record === undefined) continue;
       const isHeld = record.state === 'waiting';
       dues.set(recordKey, isHeld ? record.dueEpochMs : 'taken');
-      looks.set(recordKey, record.state === 'unknown' ? (record.nextLookEpochMs ?? 'taken') : 'taken');
+      lookTimes.set(recordKey, record.state === 'unknown' ? (record.nextLookEpochMs ?? 'taken') : 'taken');
       // What is looked for is not held; what was found absent is again.
       taken += Number(!isUnknown) - Number(isHeld);
       if (isUnknown ? isHeld : record.state === 'unknown') movedEpochMs = deps.clock.nowEpochMs();

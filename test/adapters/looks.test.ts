@@ -1,4 +1,5 @@
 /** Looks on real sockets: a GET by the same budgets, sockets and guard as a delivery, whose answer is kept whole or not at all (U5). */
+import net from 'node:net';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createUndiciHttp } from '../../lambdas/shared/adapters/undici-http.ts';
 import type { AttemptOutcome } from '../../lambdas/shared/core/outcome.ts';
@@ -85,6 +86,19 @@ describe('a look', () => {
     expect(server.received).toHaveLength(2);
   });
 
+  it('on a used socket that breaks under it is made anew, for it changes nothing there', async () => {
+    let requests = 0;
+    server = await startHostile((socket) => void (++requests === 2 ? socket.resetAndDestroy() : socket.write(ofLength(`{"n":${requests}}`))));
+    const url = `http://127.0.0.1:${server.port}/x`;
+    await get(url);
+    expect(bodyOf(await get(url))).toBe('{"n":3}');
+    // Only once, and not on a fresh one.
+    await server.close();
+    server = await startHostile((socket) => void socket.resetAndDestroy());
+    expect(await get(`http://127.0.0.1:${server.port}/x`)).toMatchObject({ kind: 'ambiguous', reused: false });
+    expect(server.received).toHaveLength(1);
+  });
+
   it.each([
     ['http://169.254.169.254/latest/evt_1', 'unicast'],
     ['http://10.0.0.1/evt_1', 'private'],
@@ -110,6 +124,50 @@ describe('a look', () => {
     const outcome = await strict.get({ url: new URL('http://hooks.example.com/x'), headers: {}, budgetsMs, endpointId: 'acme', version: 'V1', remainingMs: () => Infinity });
     expect(outcome).toMatchObject({ kind: 'invalidConfiguration' });
     strict.close();
+  });
+});
+
+describe('an endpoint that is delivered at one host and looked up at another', () => {
+  const seen: string[] = [];
+  const servers: HostileServer[] = [];
+  const portOf: Record<string, number> = {};
+  beforeEach(async () => {
+    seen.splice(0);
+    for (const host of ['127.0.0.1', '127.0.0.2']) {
+      const started = await startHostile((socket) => {
+        seen.push(`${host}: ${started.received.map(String).join('').match(/(GET|POST) \S+/g)?.at(-1) ?? ''}`);
+        socket.write(ofLength('{}', host === '127.0.0.2' ? '404 Not Found' : '200 OK'));
+      }, { host });
+      servers.push(started);
+      portOf[host] = started.port;
+    }
+    http.close();
+    http = createUndiciHttp({
+      egress: { ...defaultEgress, allow: ['127.0.0.0/8'], http: true }, nowEpochMs: () => 0,
+      resolve: (name) => Promise.resolve([{ address: name.startsWith('look') ? '127.0.0.2' : '127.0.0.1' }]),
+      // Told apart by their address alone, as names that lead to port 443 are.
+      dial: (address) => net.connect({ host: address, port: portOf[address] ?? 0 }),
+    });
+  });
+  afterEach(() => Promise.all(servers.splice(0).map((one) => one.close())));
+  const post = (url: string) => http.post({ url: new URL(url), headers: { authorization: 'Bearer secret' }, body: Buffer.from('{}'), budgetsMs, endpointId: 'acme', version: 'V1', remainingMs: () => Infinity, freshTry: false });
+
+  it('has no delivery go where it was looked up, over the socket that the look has left', async () => {
+    expect(await get('http://look.example.com/effects/evt_1')).toMatchObject({ status: 404 });
+    expect(await post('http://hooks.example.com/in')).toMatchObject({ status: 200 });
+    expect(seen).toEqual(['127.0.0.2: GET /effects/evt_1', '127.0.0.1: POST /in']);
+  });
+
+  it('is not looked up where it was delivered: what that host does not know proves nothing', async () => {
+    await post('http://hooks.example.com/in');
+    expect(await get('http://look.example.com/effects/evt_1')).toMatchObject({ status: 404 });
+    expect(seen).toEqual(['127.0.0.1: POST /in', '127.0.0.2: GET /effects/evt_1']);
+  });
+
+  it('sends nothing in clear over a socket of a look by http', async () => {
+    await get('http://hooks.example.com/effects/evt_1');
+    expect(await post('https://hooks.example.com/in')).toMatchObject({ kind: 'unsent', phase: 'tls' });
+    expect(seen).toEqual(['127.0.0.1: GET /effects/evt_1']);
   });
 });
 

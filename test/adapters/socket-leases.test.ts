@@ -31,7 +31,7 @@ afterEach(() => void vi.restoreAllMocks());
 
 type Leases = SocketLeases<FakeConnection>;
 const ceilings = { total: 4, perHost: 2, maxWaiting: 3 };
-const of = (endpointId: string, host = endpointId, version = 'V1'): Wanted => ({ endpointId, version, host });
+const of = (endpointId: string, host = endpointId, version = 'V1', scheme = 'https'): Wanted => ({ endpointId, version, host, origin: `${scheme}://${host}` });
 let nowEpochMs = 0;
 let leases: Leases;
 beforeEach(() => {
@@ -151,7 +151,8 @@ describe('SocketLeases', () => {
     const more = [await lease(of('b', 'h')), await lease(of('c', 'i'))];
     expect([await leases.acquire(of('d', 'h'), 0), await leases.acquire(of('d', 'i'), 0)]).toEqual([undefined, undefined]);
     for (const slot of [before, moved, ...more]) leases.release(slot);
-    expect(leases.counts()).toEqual({ inUse: 0, idle: 3, waiting: 0, pools: 3 });
+    // Where it was, its sockets end by their idle time.
+    expect(leases.counts()).toEqual({ inUse: 0, idle: 4, waiting: 0, pools: 4 });
     leases.close();
     // And is counted no longer, at either.
     await Promise.all([of('d', 'h'), of('e', 'h'), of('d2', 'i'), of('e2', 'i')].map((wanted) => lease(wanted)));
@@ -227,9 +228,22 @@ describe('SocketLeases', () => {
     expect(armed()).toEqual([]);
   });
 
+  it('leads where it is wanted: two hosts of one endpoint, or two schemes of one host, share no socket', async () => {
+    const there = async (wanted: Wanted) => (await leases.acquire(wanted, 10))?.connection;
+    const slot = await leases.acquire(of('a', 'hooks'), 10);
+    const connection = new FakeConnection();
+    if (slot !== undefined) {
+      slot.connection = connection;
+      leases.release(slot);
+    }
+    expect(await there(of('a', 'look'))).toBeUndefined();
+    expect(await there(of('a', 'hooks', 'V1', 'http'))).toBeUndefined();
+    expect(await there(of('a', 'hooks'))).toBe(connection);
+  });
+
   it('never passes a ceiling, never loses a slot, and serves everyone in the end, whatever happens in which order', async () => {
     const wantedArbitrary = fc.record({ endpointId: fc.constantFrom('a', 'b', 'c', 'd', 'e', 'f'), version: fc.constantFrom('V1', 'V2') })
-      .map(({ endpointId, version }): Wanted => ({ endpointId, version, host: { a: 'h', b: 'h', c: 'h', d: 'i', e: 'j', f: 'k' }[endpointId] ?? '' }));
+      .chain(({ endpointId, version }) => fc.constantFrom('', 'look-up of ').map((prefix): Wanted => of(endpointId, prefix + ({ a: 'h', b: 'h', c: 'h', d: 'i', e: 'j', f: 'k' }[endpointId] ?? ''), version)));
     const step = fc.oneof(
       fc.record({ kind: fc.constant('acquire' as const), wanted: wantedArbitrary }),
       fc.record({ kind: fc.constant('release' as const), nth: fc.nat(10), closed: fc.boolean() }),

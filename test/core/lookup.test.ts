@@ -67,6 +67,16 @@ describe('exact JSON', () => {
   it('says of any value that it is itself, however its numbers are written', () => {
     fc.assert(fc.property(fc.json(), (text) => isSame(text, JSON.stringify(JSON.parse(text)))));
   });
+  it('takes no longer than its length, whatever a number is', () => {
+    const zeros = '0'.repeat(100_000);
+    const startedMs = performance.now();
+    expect(isSame(`1${zeros}1`, `1${zeros}1.000`)).toBe(true);
+    expect(isSame(`1${zeros}1`, `1${zeros}2`)).toBe(false);
+    expect(isSame(`1e${zeros}1`, `1e${zeros}1`)).toBe(true);
+    // A pattern that tries each zero anew takes minutes.
+    expect(performance.now() - startedMs).toBeLessThan(10_000);
+  });
+
   it('is not had of text that is none, or too deep', () => {
     for (const text of ['', '{', 'nope', '1 2', '\u0000', `${'['.repeat(1e5)}${']'.repeat(1e5)}`]) expect(parseExactJson(text)).toBeUndefined();
   });
@@ -130,6 +140,7 @@ describe('the answer to a look', () => {
     ['no body that was kept', answer(undefined), { kind: 'failed' }],
     ['bytes that are no text', answer(Buffer.from([0x7b, 0xff, 0x7d])), { kind: 'failed' }],
     ['an answer that was cut short, though what came is the same', answer(same, { cut: 'body more than 16384 bytes' }), { kind: 'failed', detail: 'look failed: 200, then body more than 16384 bytes' }],
+    ['an absence that was cut short', answer('', { status: 404, cut: 'headers timeout' }), { kind: 'failed', detail: 'look failed: 404, then headers timeout' }],
     ['JSON without end in depth', answer('['.repeat(16_000)), { kind: 'failed' }],
   ])('%s', (_why, answered, expected) => {
     expect(judge(lookupOf({ match, reference: '$.ref' }), answered, event)).toMatchObject(expected);
@@ -196,6 +207,7 @@ describe('a look-up that is refused where it is written', () => {
     [{ ...base, present: [404] }, 'lookup.absent: each status once: 404'],
     [{ ...base, present: [99] }, 'lookup.present.0'],
     [{ ...base, absent: [], absenceProvesAfterS: 60 }, 'lookup.absent: must hold a status'],
+    ...[302, 401, 403, 407, 408, 425, 429, 500, 502, 503, 504].map((status) => [{ ...base, absent: [404, status] }, 'lookup.absent: may hold 2xx, 404, 410'] as [object, string]),
     [{ ...base, absenceProvesAfterS: 0 }, 'lookup.absenceProvesAfterS'],
     [{ ...base, absenceProvesAfterS: 604_801 }, 'lookup.absenceProvesAfterS'],
     [{ ...base, delaysS: [] }, 'lookup.delaysS'],

@@ -2,7 +2,7 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { lease } from '../../lambdas/shared/limits/numbers.ts';
 import type { Records } from '../../lambdas/shared/ports/index.ts';
-import { bodyOf, endpointOf, namesOf, waitingOf } from '../support/builders.ts';
+import { bodyOf, endpointOf, namesOf, openBreaker, unknownOf, waitingOf } from '../support/builders.ts';
 import { Harness } from '../support/deliver-harness.ts';
 import { ambiguous, answered, shows, unsent } from '../support/fakes.ts';
 
@@ -242,6 +242,101 @@ describe('an index that shows a delivery nowhere, for it has just moved from one
   });
 });
 
+describe('looks beside deliveries', () => {
+  /** Unknown deliveries that are to be looked for, and held ones, all of them due. */
+  async function due(unknown: number, held: number): Promise<void> {
+    const now = h.clock.nowEpochMs();
+    for (let i = 0; i < unknown + held; i++) {
+      const names = { eventId: `${i < unknown ? 'u' : 'h'}${i}` };
+      const record = i < unknown ? unknownOf({ nextLookEpochMs: now, sinceEpochMs: now - 60_000 }, names) : waitingOf({ home: 'held', dueEpochMs: now + i }, names);
+      h.store.seed(record);
+      await h.store.payloads.put(record, bodyOf(names), 0);
+    }
+    await h.store.lanes.hold('acme', { count: held, nowEpochMs: now, wakeAtEpochMs: now, isReady: held > 0 });
+    h.clock.advance(20_000);
+  }
+  const hangs = () => {
+    h.clock.advance(10_000);
+    return ambiguous;
+  };
+  beforeEach(async () => {
+    await begin({ onAmbiguous: 'reconcile', lookup, maxInFlight: 10 });
+    h.http.script = () => answered(200);
+  });
+
+  it('come after what is held, and a host that hangs takes one wave of a share of the lane, and then none for a minute', async () => {
+    await due(500, 300);
+    h.http.looks = hangs;
+    await h.drain();
+    expect([h.http.sent.length, h.http.lookRequests.length]).toEqual([300, 2]);
+    const { holding } = await h.lane();
+    expect((holding?.wakeAtEpochMs ?? 0) - h.clock.nowEpochMs()).toBe(60_000);
+    // Live traffic has the whole lane meanwhile.
+    expect(holding?.isReady).toBe(false);
+  });
+
+  it('leave live traffic most of the lane while they hang', async () => {
+    await due(500, 0);
+    const live: string[] = [];
+    h.http.looks = async (_request, nth) => {
+      live.push((await h.runOne(bodyOf({ eventId: `live-${nth}` }))).exit);
+      return hangs();
+    };
+    await h.drain();
+    expect([live, h.http.sent.length]).toEqual([['ack', 'ack'], 2]);
+  });
+
+  it('that are answered go on for as long as they have, and the rest at once after that', async () => {
+    await due(50, 0);
+    h.http.looks = (request) => {
+      h.clock.advance(500);
+      return shows({ id: request.headers['webhook-id'], amount: 1 });
+    };
+    await h.drain();
+    const first = h.http.lookRequests.length;
+    expect(first).toBeGreaterThan(10);
+    expect(first).toBeLessThan(50);
+    for (let runs = 0; runs < 5; runs++) await h.drain();
+    expect(h.http.lookRequests.length).toBe(50);
+  });
+
+  it('never are the canary where a delivery is held; without one, one at a time, and the run ends', async () => {
+    await due(30, 1);
+    await h.store.lanes.moveBreaker('acme', undefined, openBreaker({ untilEpochMs: h.clock.nowEpochMs() - 1 }));
+    h.http.script = () => answered(503);
+    h.http.looks = hangs;
+    await h.drain();
+    expect([h.http.sent.length, h.http.lookRequests.length]).toEqual([1, 0]);
+
+    await begin({ onAmbiguous: 'reconcile', lookup, maxInFlight: 10 });
+    await due(30, 0);
+    const breaker = openBreaker({ untilEpochMs: h.clock.nowEpochMs() - 1 });
+    await h.store.lanes.moveBreaker('acme', undefined, breaker);
+    h.http.looks = () => shows('not this one');
+    await h.drain();
+    expect(h.http.lookRequests).toHaveLength(1);
+    // It has said nothing of the endpoint, and its place is free.
+    expect((await h.lane()).breaker).toEqual(breaker);
+    expect(((await h.lane()).holding?.wakeAtEpochMs ?? 0) - h.clock.nowEpochMs()).toBe(5_000);
+  });
+
+  it('do not keep what is past its age from being given up', async () => {
+    await due(3, 3);
+    await h.store.put(endpointOf({ onAmbiguous: 'reconcile', lookup, status: 'paused', pauses: [{ fromEpochMs: h.clock.nowEpochMs(), toEpochMs: null }] }, 'V2'));
+    h.clock.advance(40 * 86_400_000);
+    await h.drain();
+    expect([h.queues.buried.length, h.http.lookRequests.length]).toEqual([3, 0]);
+  });
+
+  it('of a disabled endpoint are left to people, and are not counted as taken from what is held', async () => {
+    await due(5, 0);
+    await h.store.put(endpointOf({ onAmbiguous: 'reconcile', lookup, status: 'disabled' }, 'V2'));
+    await h.drain();
+    expect((await h.lane()).holding?.count ?? 0).toBe(0);
+    expect(h.record({ eventId: 'u4' })).toMatchObject({ stuck: 'no-endpoint' });
+  });
+});
+
 describe('under retry', () => {
   it('is sent again, marked; with maxAmbiguous the n-th is unknown instead of a dead letter', async () => {
     await begin({ maxAmbiguous: 2, retry: { baseS: 1, factor: 1, attempts: 2 } });
@@ -321,6 +416,31 @@ describe('a claim whose owner died (U4)', () => {
     await h.drain();
     expect(h.record()).toMatchObject({ state: 'waiting', attempt: 0 });
     expect((await h.lane()).claims.size).toBe(1);
+  });
+
+  it('of a conflicting message counts all the same: a hold may have made the record since', async () => {
+    await begin({ onAmbiguous: 'reconcile' });
+    h.http.script = () => answered(200);
+    // Another payload came first: its worker has the claim, has perhaps sent it, and died.
+    await h.claimElsewhere({ payload: '{"amount":2}' });
+    h.store.seed(waitingOf({ home: 'held' }));
+    await h.store.payloads.put(waitingOf(), bodyOf(), 0);
+    await h.store.lanes.hold('acme', { count: 1, nowEpochMs: h.clock.nowEpochMs(), wakeAtEpochMs: h.clock.nowEpochMs(), isReady: true });
+    h.clock.advance(30_000);
+    await h.drain();
+    expect([h.record()?.state, h.http.sent.length]).toEqual(['unknown', 0]);
+  });
+
+  it('a test event is no delivery that somebody would have to decide about, also where it is given up', async () => {
+    await begin({ onAmbiguous: 'reconcile' });
+    const ping = { home: 'held' as const, eventType: 'sluice.ping', dueEpochMs: 0, attempt: 1, ambiguous: 1 };
+    h.store.seed(waitingOf(ping));
+    await h.store.payloads.put(waitingOf(ping), bodyOf().replace('"payload"', '"eventType":"sluice.ping","payload"'), 0);
+    await h.store.lanes.hold('acme', { count: 1, nowEpochMs: h.clock.nowEpochMs(), wakeAtEpochMs: h.clock.nowEpochMs(), isReady: true });
+    await h.store.put(endpointOf({ onAmbiguous: 'reconcile', status: 'disabled' }, 'V2'));
+    h.clock.advance(30_000);
+    await h.drain();
+    expect(h.record()).toMatchObject({ state: 'dead', reason: 'disabled' });
   });
 
   it('a test event may be sent again: it has no effect to look for', async () => {

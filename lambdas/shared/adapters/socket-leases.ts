@@ -18,10 +18,12 @@ export interface Reusable {
   destroy(): void;
 }
 
-/** Whose socket is wanted. A new version of an endpoint never uses a socket of an older one: its address was judged for that. */
+/** Whose socket is wanted, and whereto. A new version of an endpoint never uses a socket of an older one: its address was judged for that. */
 export interface Wanted {
   readonly endpointId: string;
   readonly version: string;
+  /** Scheme, host and port to which the socket leads: what one endpoint is delivered at and looked up at may differ. */
+  readonly origin: string;
   /** Host and port. */
   readonly host: string;
 }
@@ -102,7 +104,7 @@ export class SocketLeases<C extends Reusable> {
   /** Ends a slot's use. Its socket stays for the next attempt while it is open, wanted there, and within its idle time. */
   release(slot: Slot<C>): void {
     const { pool, connection } = slot;
-    if (!this.#isClosed && connection?.isOpen === true && connection.idleMs > 0 && this.#pools.get(pool.endpointId) === pool) {
+    if (!this.#isClosed && connection?.isOpen === true && connection.idleMs > 0 && this.#pools.get(keyOf(pool)) === pool) {
       const idle: Idle<C> = { pool, connection, sinceEpochMs: this.#nowEpochMs(), sinceMs: performance.now() };
       pool.idle.push(idle);
       this.#idle.add(idle);
@@ -152,13 +154,13 @@ export class SocketLeases<C extends Reusable> {
     }
     if (!this.#makeRoom(wanted.host)) return undefined;
     this.#count(pool);
-    this.#pools.set(pool.endpointId, pool);
+    this.#pools.set(keyOf(pool), pool);
     return { pool, connection: undefined };
   }
 
-  /** The endpoint's pool, empty where its configuration has changed: what an older version left idle is closed. */
+  /** The endpoint's pool of sockets that lead there, empty where its configuration has changed: what an older version left idle is closed. */
   #poolOf(wanted: Wanted): Pool<C> {
-    const known = this.#pools.get(wanted.endpointId);
+    const known = this.#pools.get(keyOf(wanted));
     if (known?.version === wanted.version) return known;
     for (const idle of known?.idle.slice() ?? []) this.#drop(idle);
     return { ...wanted, idle: [], slots: 0 };
@@ -217,6 +219,11 @@ export class SocketLeases<C extends Reusable> {
     if (others === 0) this.#perHost.delete(pool.host);
     else this.#perHost.set(pool.host, others);
     pool.slots--;
-    if (pool.slots === 0 && this.#pools.get(pool.endpointId) === pool) this.#pools.delete(pool.endpointId);
+    if (pool.slots === 0 && this.#pools.get(keyOf(pool)) === pool) this.#pools.delete(keyOf(pool));
   }
+}
+
+/** No id holds a space, and no origin. */
+function keyOf({ endpointId, origin }: Wanted): string {
+  return `${endpointId} ${origin}`;
 }

@@ -60,7 +60,7 @@ export function createUndiciHttp(options: HttpOptions): UndiciHttp {
     if (target.problem !== undefined) return { kind: 'invalidConfiguration', detail: `url: ${target.problem}` };
     const watch = new Stopwatch();
     watch.begin('connection');
-    const slot = await leases.acquire({ endpointId: request.endpointId, version: request.version, host: target.host }, request.budgetsMs.connection);
+    const slot = await leases.acquire({ endpointId: request.endpointId, version: request.version, origin: request.url.origin, host: target.host }, request.budgetsMs.connection);
     if (slot === undefined) return { kind: 'notStarted', why: 'no-socket' };
     try {
       return await attemptOn(slot, request, target, watch);
@@ -77,7 +77,7 @@ export function createUndiciHttp(options: HttpOptions): UndiciHttp {
       slot.connection ??= await open(slot, request, watch, endsMs);
       let exchanged = await exchange(slot.connection, request, path, watch, endsMs);
       let usedAgain = reused;
-      if (exchanged.kind === 'neverLeft' && reused) {
+      if (reused && (exchanged.kind === 'neverLeft' || isBrokenLook(request, exchanged))) {
         options.onStaleSocket?.(host);
         if (!request.freshTry) return { kind: 'notStarted', why: 'stale-socket' };
         usedAgain = false;
@@ -105,6 +105,11 @@ export function createUndiciHttp(options: HttpOptions): UndiciHttp {
     sockets: () => ({ ...leases.counts(), hosts: reuse.byHost() }),
     close: () => leases.close(),
   };
+}
+
+/** A look whose used socket broke under it: it changes nothing there, so that it may be made anew whatever has arrived. */
+function isBrokenLook({ method }: WireRequest, exchanged: Exchanged): boolean {
+  return method === 'GET' && exchanged.kind === 'ambiguous' && exchanged.cause !== 'timeout';
 }
 
 function outcomeOf(exchanged: Exchanged, watch: Stopwatch, reused: boolean): AttemptOutcome {

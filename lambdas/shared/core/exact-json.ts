@@ -6,6 +6,9 @@ import type { JsonPath } from '../limits/json-path.ts';
  */
 export type ExactJson = null | boolean | string | ExactNumber | readonly ExactJson[] | { readonly [name: string]: ExactJson };
 
+/** Exact as a number of JavaScript, with room for the length of the digits. */
+const maxExponentLength = 14;
+
 class ExactNumber {
   /** Sign, digits without zeros at either end, and the power of ten of the last of them: one text for each number. */
   readonly text: string;
@@ -16,9 +19,13 @@ class ExactNumber {
     this.source = source;
     const [, sign = '', whole = '', fraction = '', exponent = '0'] = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/.exec(source) ?? [];
     const digits = (whole + fraction).replace(/^0+/, '');
-    const significant = digits.replace(/0+$/, '');
-    const power = BigInt(exponent) - BigInt(fraction.length) + BigInt(digits.length - significant.length);
-    this.text = significant === '' ? '0' : `${sign}${significant}e${power}`;
+    let end = digits.length;
+    // A pattern anchored at the end would try each zero anew.
+    while (digits[end - 1] === '0') end--;
+    const significant = digits.slice(0, end);
+    // Nobody means such a power: then it is what is written.
+    if (exponent.length > maxExponentLength) this.text = source;
+    else this.text = significant === '' ? '0' : `${sign}${significant}e${Number(exponent) - fraction.length + digits.length - end}`;
   }
 }
 

@@ -27,10 +27,10 @@ export type Answered = Extract<AttemptOutcome, { kind: 'answered' }>;
 
 /** What the answer to a look says of the event (U5): only an answer that is whole, and compared in full, proves anything. */
 export function judge(lookup: Lookup, { status, cut, redirectsTo, body }: Answered, event: Pick<Message, 'endpointId' | 'eventId' | 'eventType' | 'occurredAt' | 'payload'>): Found {
-  if (lookup.absent.includes(status)) return { kind: 'absent', detail: `absent: ${status}` };
   const said = redirectsTo === undefined ? String(status) : `${status} to ${redirectsTo}`;
-  if (!lookup.present.includes(status)) return failed(`status ${said}`);
   if (cut !== undefined) return failed(`${said}, then ${cut}`);
+  if (lookup.absent.includes(status)) return { kind: 'absent', detail: `absent: ${status}` };
+  if (!lookup.present.includes(status)) return failed(`status ${said}`);
   const answer = parseExactJson(textOf(body) ?? '');
   if (answer === undefined) return failed(`${said}, and the answer is no JSON`);
   const differences: string[] = [];

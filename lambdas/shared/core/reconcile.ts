@@ -98,6 +98,11 @@ function nextLookEpochMs(record: Pick<UnknownRecord, 'looks' | 'anewFrom' | 'sin
   return isLast && provesFrom !== Infinity ? Math.max(dueEpochMs, provesFrom) : dueEpochMs;
 }
 
+/** The same delivery, asked for once more. `looks` rises, or a note that comes late would take the place of a larger one; of its round it says nothing. */
+export function withResend(record: UnknownRecord, resend: number): UnknownRecord {
+  return { ...record, resend, looks: record.looks + 1, anewFrom: (record.anewFrom ?? 0) + 1 };
+}
+
 /** The same delivery, looked for no more: a person must decide. */
 export function leftToPerson(record: UnknownRecord, why: { stuck: StuckReason; detail: string }, nowEpochMs: number, leaseId: string): UnknownRecord {
   return { ...record, ...why, looks: record.looks + 1, nextLookEpochMs: undefined, lastEpochMs: nowEpochMs, lastLease: { leaseId, kind: 'settled' } };

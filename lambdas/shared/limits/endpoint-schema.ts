@@ -185,6 +185,8 @@ const fieldSchema = z
 
 const statuses = (fallback: readonly number[]) => z.array(z.int().min(200).max(599)).max(lookup.maxStatuses).default([...fallback]);
 
+const saysAbsent = (status: number) => (status < 300 || status >= 400) && status < 500 && ![401, 403, 407, 408, 421, 425, 429].includes(status);
+
 /** What a template may hold, and what it is tried with. */
 const placeholders = { '{eventId}': 'evt', '{reference}': 'ref' } as const;
 
@@ -211,7 +213,7 @@ const lookupSchema = z
     url: templateSchema,
     /** Statuses that mean that there is something, which is then compared; and that there is nothing. Any other proves nothing. */
     present: statuses([200]).refine((s) => s.length > 0, { error: 'must hold at least one status' }),
-    absent: statuses([404]),
+    absent: statuses([404]).refine((s) => s.every(saysAbsent), { error: 'may hold 2xx, 404, 410 and other 4xx: a redirect, a missing permission (401, 403, 407), a client that is asked to wait (408, 425, 429) or an outage (5xx) is no absence' }),
     /** Paths in the answer, each with the event's field, or the path into its payload, that it must equal. */
     match: z
       .record(pathSchema, fieldSchema)

@@ -82,6 +82,12 @@ export const drain = {
   socketsPerHost: 32,
   /** After so long an endpoint goes to the tail of the drain queue, so that one backlog does not hold the others up. */
   turnMs: 30_000,
+  /** Looks come when nothing more is sent: they begin within so long... */
+  lookMs: 10_000,
+  /** ...and take this share of the lane at most, one slot at least: whoever is asked may be another host, and may hang. */
+  lookShare: 0.25,
+  /** One that is not answered is the last of its run, and of this time: a host that hangs must not take the lane's. */
+  lookPauseMs: 60_000,
   /** Held deliveries that are read together, in lanes; the next page is read while one is sent. */
   pageLanes: 1,
   /** Held deliveries of one run, about: it remembers each, and after so many it goes to the tail. */
