@@ -429,7 +429,7 @@ export const records = {
   /** Place in the index of what nobody looks for any more: the last day that JavaScript knows. */
   neverEpochMs: 8_640_000_000_000_000,
   /** Partitions of the index over all that is unknown: each takes 1,000 writes a second. */
-  unknownShards: 8,
+  unknownShards: 4,
   /** Entries of a record's history: the first and the newest are kept (R9). */
   maxHistory: 12,
   /** Characters kept of an explanation: what a stranger sent must not decide the size of a record or a log line. */
