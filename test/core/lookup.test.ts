@@ -77,8 +77,13 @@ describe('exact JSON', () => {
     expect(performance.now() - startedMs).toBeLessThan(10_000);
   });
 
+  it('is had whatever its texts hold', () => {
+    for (const text of ['{"a":"b\\":\\"c"}', '{"a\\\\":":","b":"\\\\"}', '["a:",":b",{":":":"}]', '{"a" : {"a" : "a"}}', '"a:"', '{"__proto__":1,"x":[]}', '{"":{"":""}}']) expect(parseExactJson(text)).toBeDefined();
+    fc.assert(fc.property(fc.json(), (text) => parseExactJson(JSON.stringify(JSON.parse(text))) !== undefined));
+  });
+
   it('is not had of text that is none, or too deep', () => {
-    for (const text of ['', '{', 'nope', '1 2', '\u0000', `${'['.repeat(1e5)}${']'.repeat(1e5)}`]) expect(parseExactJson(text)).toBeUndefined();
+    for (const text of ['{"a":1,"a":1}', '{"a":1,"\\u0061":2}', '[{"a":{"b":1,"b":1}}]', '{"":1,"":2}', '', '{', 'nope', '1 2', '\u0000', `${'['.repeat(1e5)}${']'.repeat(1e5)}`]) expect(parseExactJson(text)).toBeUndefined();
   });
 });
 
@@ -130,6 +135,7 @@ describe('the answer to a look', () => {
     ['another event', answer(same.replace('evt_1', 'evt_2')), { kind: 'differs', detail: 'different: $.id is "evt_2", must be "evt_1"' }],
     ['a value is missing', answer('{"id":"evt_1","type":"invoice.paid","data":{"sku":"a"}}'), { kind: 'differs', detail: 'different: $.data.amount is nothing, must be 7615917337495251231' }],
     ['a list of them', answer(`[${same}]`), { kind: 'differs' }],
+    ['a value that stands there twice', answer(`{"id":"evt_2",${same.slice(1)}`), { kind: 'failed', detail: 'look failed: 200, and the answer is no JSON' }],
     ['null', answer('null'), { kind: 'differs' }],
     ['a status that means absent', answer('', { status: 404 }), { kind: 'absent', detail: 'absent: 404' }],
     ['a status that means nothing', answer(same, { status: 202 }), { kind: 'failed', detail: 'look failed: status 202' }],

@@ -29,15 +29,26 @@ class ExactNumber {
   }
 }
 
-/** Undefined where the text is no JSON, or is nested so deeply that nobody meant it. */
+/** Undefined where the text is no JSON, names a member of an object twice, or is nested so deeply that nobody meant it. */
 export function parseExactJson(text: string): { readonly value: ExactJson } | undefined {
+  let members = 0;
   try {
-    const value: unknown = JSON.parse(text, (_name, found: unknown, context?: { source?: string }) =>
-      typeof found === 'number' ? new ExactNumber(context?.source ?? String(found)) : found);
-    return { value: value as ExactJson };
+    const value: unknown = JSON.parse(text, function (this: unknown, _name, found: unknown, context?: { source?: string }) {
+      if (!Array.isArray(this)) members++;
+      return typeof found === 'number' ? new ExactNumber(context?.source ?? String(found)) : found;
+    });
+    // The value itself is visited as a member too. Of two of one name JSON.parse takes the last, and others the first.
+    return namesIn(text) === members - 1 ? { value: value as ExactJson } : undefined;
   } catch {
     return undefined;
   }
+}
+
+/** Names of members in a text that is JSON: strings with a colon behind them. */
+function namesIn(text: string): number {
+  let names = 0;
+  for (const [, colon] of text.matchAll(/"[^"\\]*(?:\\.[^"\\]*)*"(\s*:)?/gs)) names += Number(colon !== undefined);
+  return names;
 }
 
 /** What stands at a path; undefined where there is nothing. */
