@@ -4,7 +4,7 @@ import { Command, CommanderError } from 'commander';
 import { addDeliveryCommands } from './cli/delivery-commands.ts';
 import { addDlqCommands } from './cli/dlq-commands.ts';
 import { addEndpointCommands, type Run } from './cli/endpoint-commands.ts';
-import { CommandError, exit, Output } from './cli/output.ts';
+import { CommandError, exit, Output, printable } from './cli/output.ts';
 import { resolveTarget } from './cli/target.ts';
 import { addUnknownCommands } from './cli/unknown-commands.ts';
 
@@ -12,6 +12,10 @@ import { addUnknownCommands } from './cli/unknown-commands.ts';
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code !== 'EPIPE') throw error;
   process.exit(exit.done);
+});
+// Nor is one that does not want to know how it goes on: the work does.
+process.stderr.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code !== 'EPIPE') throw error;
 });
 
 const program = new Command('sluice')
@@ -67,6 +71,7 @@ function report(error: unknown): number {
   // Commander has written its own message; help and version end here too, with code 0.
   if (error instanceof CommanderError) return error.exitCode === 0 ? exit.done : exit.usage;
   const message = error instanceof Error ? error.message : String(error);
-  process.stderr.write(`sluice: ${message === '' ? String(error) : message}\n`);
+  // What a consumer or another operator has written may be quoted in it.
+  process.stderr.write(`sluice: ${printable(message === '' ? String(error) : message)}\n`);
   return error instanceof CommandError ? error.code : exit.failed;
 }

@@ -1,6 +1,7 @@
 import { CfnOutput, Stack, type StackProps } from 'aws-cdk-lib';
 import type { Construct } from 'constructs';
 import { outputs } from '../lambdas/shared/limits/names.ts';
+import { records } from '../lambdas/shared/limits/numbers.ts';
 import { functionLimitsOf, type StageConfig } from './stage-config.ts';
 import { WebhookDelivery } from './webhook-delivery.ts';
 
@@ -30,6 +31,7 @@ export class SluiceStack extends Stack {
       drainSource: drain.source.eventSourceMappingId,
       deliverLimits: JSON.stringify(functionLimitsOf(stage.deliver)),
       egress: JSON.stringify(stage.egress),
+      recordVersion: String(records.newestVersion),
     };
     for (const key of Object.keys(values) as (keyof typeof values)[]) new CfnOutput(this, outputs[key], { value: values[key] });
   }

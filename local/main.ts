@@ -1,5 +1,5 @@
 /** `npm start`: the embedded AWS with what would be deployed in it, and a play: customers that show what it does. */
-import { appendFileSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
+import { appendFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { createAuthority } from './authority.ts';
@@ -72,9 +72,10 @@ async function main(values: Values): Promise<void> {
   mkdirSync(stateDir, { recursive: true });
   const authority = await createAuthority(path.join(stateDir, 'ca.pem'));
   if (values['trust-ca'] !== undefined) appendFileSync(authority.caFile, readFileSync(values['trust-ca']));
+  const dataDir = dataDirOf(values, stateDir);
   const installation = new Installation({
     stateDir,
-    dataDir: dataDirOf(values, stateDir),
+    dataDir,
     port: values.port === undefined ? undefined : wholeNumber('port', values.port, 0, 65_535),
     concurrency: wholeNumber('concurrency', values.concurrency, 1, 64),
     caFile: authority.caFile,
@@ -86,9 +87,10 @@ async function main(values: Values): Promise<void> {
   const stop = async (code: number): Promise<never> => {
     await play?.stop();
     await installation.stop();
+    if (values.scenario !== undefined && dataDir !== undefined) rmSync(dataDir, { recursive: true, force: true });
     process.exit(code);
   };
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => void stop(0));
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => void stop(values.once ? 1 : 0));
   if (play === undefined) console.log(JSON.stringify({ ready: true, endpoint: embedded.wire.endpoint }));
   else if (values.once) await stop((await play.finished) ? 0 : 1);
 }
@@ -116,9 +118,7 @@ function named(option: string, of: ReadonlyMap<string, StartPlay>, name: string)
 /** Where a scenario keeps what must survive its restarts: nothing of it is there before. */
 function dataDirOf({ scenario, data }: Values, stateDir: string): string | undefined {
   if (scenario === undefined) return data === undefined ? undefined : path.resolve(data);
-  const dir = path.join(stateDir, 'scenario');
-  rmSync(dir, { recursive: true, force: true });
-  return dir;
+  return mkdtempSync(path.join(stateDir, 'scenario-'));
 }
 
 function wholeNumber(name: string, text: string, min: number, max: number): number {

@@ -19,7 +19,7 @@ import { message as messageLimits } from '../../lambdas/shared/limits/numbers.ts
 import { describe } from './describe-record.ts';
 import { checkedId, noSuchEndpoint, registryOf, type Run } from './endpoint-commands.ts';
 import { CommandError, exit, failure, readInput, table, time, usageError, type Output } from './output.ts';
-import type { Target } from './target.ts';
+import { knowsUnknown, type Target } from './target.ts';
 import { recordOf } from './unknown-selection.ts';
 
 interface SendOptions {
@@ -147,7 +147,8 @@ async function status(target: Target, out: Output, id: string | undefined): Prom
   if (id !== undefined && one === undefined) throw noSuchEndpoint(id);
   const all = one === undefined ? await registry.list() : [one];
   const dead = await readDead(target.db, target.deliveriesTable, id);
-  const unknown = countsOf(await createUnknownIndex(target.db, target.deliveriesTable).keys(id));
+  // An older installation has no such index.
+  const unknown = knowsUnknown(target) ? countsOf(await createUnknownIndex(target.db, target.deliveriesTable).keys(id)) : undefined;
   const nowEpochMs = Date.now();
   const endpoints = all.map(({ endpoint, lane }) => ({
     endpointId: endpointIdOf(endpoint),
@@ -160,7 +161,7 @@ async function status(target: Target, out: Output, id: string | undefined): Prom
     ...refusalsOf({ endpoint, lane }, nowEpochMs),
     held: lane.holding?.count ?? 0,
     dead: dead.filter((record) => record.endpointId === endpointIdOf(endpoint)).length,
-    unknown: unknown.get(endpointIdOf(endpoint)) ?? 0,
+    unknown: unknown === undefined ? null : (unknown.get(endpointIdOf(endpoint)) ?? 0),
   }));
   const stopped = isStopped(await createFleetSwitch(target.db, target.endpointsTable).read());
   const queues = {
@@ -168,7 +169,7 @@ async function status(target: Target, out: Output, id: string | undefined): Prom
     drain: await depth(target, target.drainQueueUrl),
     deadLetter: await depth(target, target.deadLetterQueueUrl),
   };
-  const rows = endpoints.map((e) => [e.endpointId, withNotes(e.state, [e.breaker.cause, e.disabledFor, e.flagged?.why]), e.breaker.until ?? e.askedToWaitUntil ?? '-', `${e.inFlight}/${e.slots}`, String(e.held), String(e.failuresInARow), String(e.dead), String(e.unknown)]);
+  const rows = endpoints.map((e) => [e.endpointId, withNotes(e.state, [e.breaker.cause, e.disabledFor, e.flagged?.why]), e.breaker.until ?? e.askedToWaitUntil ?? '-', `${e.inFlight}/${e.slots}`, String(e.held), String(e.failuresInARow), String(e.dead), String(e.unknown ?? '-')]);
   const human = [
     ...(stopped ? ['All sending is stopped. Start it: sluice resume --all'] : []),
     table(['ENDPOINT', 'STATE', 'NEXT TRY', 'IN FLIGHT', 'HELD', 'FAILED IN A ROW', 'DEAD', 'UNKNOWN'], rows),

@@ -39,7 +39,7 @@ const how: Readonly<Record<DeliveredRecord['via'], string>> = { response: '', lo
 
 /** Who comes next: the drain with a look, or a person, and why. */
 function looksInWords(record: UnknownRecord): string {
-  const made = `Looks made: ${looksOf(record)}`;
+  const made = `Looks made${record.anewFrom === undefined ? '' : ' in this round'}: ${looksOf(record)}`;
   if (record.nextLookEpochMs !== undefined) return `${made}. The next one: ${time(record.nextLookEpochMs)}`;
   return `${made}. A person must decide${record.stuck === undefined ? '' : ` (${record.stuck}): ${stuckInWords[record.stuck]}`}`;
 }

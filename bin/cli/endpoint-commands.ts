@@ -16,7 +16,7 @@ import { addPauseCommands, wakeNow } from './pause-commands.ts';
 import { addPingCommand } from './ping-command.ts';
 import { checkSchedule, parseConfig, secretsFor, withSettings } from './endpoint-document.ts';
 import { failure, readInput, table, usageError, type Output } from './output.ts';
-import type { Target } from './target.ts';
+import { knowsUnknown, type Target } from './target.ts';
 
 export type Run = (work: (target: Target, out: Output) => Promise<void>) => Promise<void>;
 
@@ -87,6 +87,9 @@ async function put(target: Target, out: Output, id: string, options: PutOptions)
   const before = (await registry.get(checkedId(id)))?.endpoint;
   const config = withHistory(await configFrom(target, id, options, before), before);
   checkSchedule(config, before?.config, options.shortRetries ?? false);
+  if (!knowsUnknown(target) && (config.onAmbiguous === 'reconcile' || config.maxAmbiguous !== null || config.lookup !== null)) {
+    throw usageError(`Refused, nothing was written: ${target.name} runs an older version, which knows no onAmbiguous "reconcile", maxAmbiguous or lookup. Deploy this one first.`);
+  }
   const { made, ...secrets } = secretsFor(config.signing, before, await readSecrets(options), randomBytes);
   out.note(`Target: ${target.name}`);
   const version = ulid(Date.now(), randomBytes(10));
@@ -105,6 +108,7 @@ async function put(target: Target, out: Output, id: string, options: PutOptions)
     ...(woken === 'unknown' ? ['What is held for it may wait for its next wake-up: see sluice status, and repeat the command.'] : []),
     ...(breaker === 'unknown' ? ['The endpoint is written, but its breaker may still be open: see sluice status, and repeat the command.'] : []),
     ...(config.lookup === null && (config.onAmbiguous === 'reconcile' || config.maxAmbiguous !== null) ? ['It declares no look-up: what may have arrived without an answer waits for a person. See: sluice unknown ls'] : []),
+    ...(config.lookup !== null && config.onAmbiguous === 'retry' && config.maxAmbiguous === null ? ['Its look-up is for what is unknown already: under onAmbiguous "retry" without maxAmbiguous nothing becomes so.'] : []),
     ...(made.secret === undefined ? [] : [`Signing secret, shown only now: ${made.secret}`]),
     ...(made.bodySecret === undefined ? [] : [`Body secret, shown only now: ${made.bodySecret}`]),
   ];

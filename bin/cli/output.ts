@@ -29,7 +29,7 @@ export class Output {
   }
 
   note(text: string): void {
-    process.stderr.write(`${text}\n`);
+    process.stderr.write(`${printable(text)}\n`);
   }
 
   /** Overwrites itself on a terminal; elsewhere only the last one is worth a line. */

@@ -1,7 +1,7 @@
 import { userInfo } from 'node:os';
 import type { Command } from 'commander';
 import { records as limits } from '../../lambdas/shared/limits/numbers.ts';
-import { usageError } from './output.ts';
+import { printable, usageError } from './output.ts';
 
 /** What an operator says of a decision that is kept in the record. */
 export interface Said {
@@ -31,6 +31,7 @@ function checkedText(option: string, text: string): string {
   if (trimmed === '' || trimmed.length > limits.maxDetailLength || !trimmed.isWellFormed()) {
     throw usageError(`${option}: must be a text of 1 to ${limits.maxDetailLength} characters (got ${trimmed.length})`);
   }
+  if (printable(trimmed) !== trimmed) throw usageError(`${option}: must not hold control characters`);
   return trimmed;
 }
 

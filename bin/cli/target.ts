@@ -6,7 +6,7 @@ import { LambdaClient } from '@aws-sdk/client-lambda';
 import { SQSClient } from '@aws-sdk/client-sqs';
 import type { EgressRules } from '../../lambdas/shared/limits/egress.ts';
 import { outputs } from '../../lambdas/shared/limits/names.ts';
-import { awsCalls, replay } from '../../lambdas/shared/limits/numbers.ts';
+import { awsCalls, records, replay } from '../../lambdas/shared/limits/numbers.ts';
 import type { FunctionLimits } from '../../lambdas/shared/limits/relations.ts';
 import { failure, usageError } from './output.ts';
 
@@ -29,6 +29,8 @@ export interface Target {
   readonly deliverLimits: FunctionLimits;
   /** What an endpoint's URL must keep to. */
   readonly egress: EgressRules;
+  /** Newest version of records that its functions read. */
+  readonly recordVersion: number;
 }
 
 /** What a running local installation writes down, so that any SDK can drive it. */
@@ -103,5 +105,12 @@ function targetOf(name: string, settings: Partial<Pick<LocalFile, 'endpoint' | '
     replayFunction: value(outputs.replayFunction),
     deliverLimits: JSON.parse(value(outputs.deliverLimits)) as FunctionLimits,
     egress: JSON.parse(value(outputs.egress)) as EgressRules,
+    // One that says nothing is older than the first that does.
+    recordVersion: Number(found[outputs.recordVersion] ?? records.droppedVersion),
   };
+}
+
+/** Whether an installation knows deliveries that are unknown: an older one would take an endpoint with a look-up for one that it cannot use. */
+export function knowsUnknown({ recordVersion }: Target): boolean {
+  return recordVersion >= records.unknownVersion;
 }

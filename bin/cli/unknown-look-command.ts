@@ -8,7 +8,7 @@ import { CommandError, exit, failure, type Output } from './output.ts';
 import { wakeNow } from './pause-commands.ts';
 import type { Target } from './target.ts';
 import { createUnclaimedWriter, leaseIdOf } from './unclaimed-writer.ts';
-import { askedEndpoint, choose, stillUnknown, type Chosen } from './unknown-selection.ts';
+import { askedEndpoint, choose, stillUnknown, whatWaits, type Chosen } from './unknown-selection.ts';
 
 export function addLookCommand(unknown: Command, run: Run): void {
   unknown
@@ -21,13 +21,13 @@ export function addLookCommand(unknown: Command, run: Run): void {
 
 async function look(target: Target, out: Output, id: string, eventIds: readonly string[], all: boolean): Promise<void> {
   const chosen = await choose(target, id, eventIds, all);
-  const { lookup, status } = await askedEndpoint(target, id);
+  const { lookup } = await askedEndpoint(target, id);
   if (lookup === null) throw failure(`Endpoint ${id} declares no look-up, and nothing can be looked for. Declare one with sluice endpoint put ${id} --set lookup=…, or decide: sluice unknown resolve ${id}`);
   out.note(`Target: ${target.name}`);
   const { counts, problems } = await lookAnew(target, out, chosen);
   const isOrdered = counts.asked === 0 || (await order(target, id));
   const lines = [
-    `Looked for again from now on: ${counts.asked} of ${chosen.records.length}.${status === 'paused' ? ` The endpoint is paused: nothing is asked before it is resumed (sluice endpoint resume ${id}).` : ` See: sluice unknown ls --endpoint ${id}`}`,
+    `Looked for again from now on: ${counts.asked} of ${chosen.records.length}. ${(await whatWaits(target, id)) ?? `See: sluice unknown ls --endpoint ${id}`}`,
     ...chosen.others,
     ...(counts.moved > 0 ? [`No longer unknown when their turn came, and left alone: ${counts.moved}.`] : []),
     ...problems,

@@ -5,7 +5,7 @@ import { resent } from '../../lambdas/shared/core/decide.ts';
 import { claimKeyOf } from '../../lambdas/shared/core/keys.ts';
 import { claimEndsEpochMs, removedCfg, type Lane } from '../../lambdas/shared/core/lane.ts';
 import { parseMessage } from '../../lambdas/shared/core/parse.ts';
-import type { Resolution, UnknownRecord, WaitingRecord } from '../../lambdas/shared/core/record.ts';
+import type { DeliveryRecord, Resolution, UnknownRecord, WaitingRecord } from '../../lambdas/shared/core/record.ts';
 import { hold as limits } from '../../lambdas/shared/limits/numbers.ts';
 import type { ReplayMoveAnswer } from '../../lambdas/shared/ports/index.ts';
 import type { Output } from './output.ts';
@@ -41,6 +41,8 @@ export function createResender(target: Target, endpointId: string, writer: Uncla
     if ((await payloads.put(to(record), body, Date.now())) !== 'written') return { kind: 'busy', why: 'its payload could not be written now' };
     const changed = await writer.change(record, { leaseId, still, to }, moveOnce);
     if (changed.kind === 'written') await wake();
+    // Of what is over nobody needs a body; of what somebody else has sent again this one is the body.
+    else if (changed.kind === 'moved' && isOver(await recordNow(target, record))) await payloads.remove(to(record)).catch(() => undefined);
     return changed;
   }
 
@@ -67,6 +69,10 @@ export function createResender(target: Target, endpointId: string, writer: Uncla
       if (unwoken > 0) out.note('The wake-up could not be sent: the sweep finds what is held within minutes.');
     },
   };
+}
+
+function isOver(record: DeliveryRecord | undefined): boolean {
+  return record?.state === 'dropped' || record?.state === 'delivered';
 }
 
 /** What the transaction says of a delivery: a claim or a full hold stands in its way, or another write came first. */

@@ -12,7 +12,7 @@ import { addSaid, saidOf, type Said, type SaidOptions } from './said.ts';
 import type { Target } from './target.ts';
 import { createPayloadRemover, createUnclaimedWriter, leaseIdOf, type Changed } from './unclaimed-writer.ts';
 import { createResender } from './unknown-resend.ts';
-import { askedEndpoint, choose, stillUnknown, type Chosen } from './unknown-selection.ts';
+import { askedEndpoint, choose, stillUnknown, whatWaits, type Chosen } from './unknown-selection.ts';
 
 const decisions = ['delivered', 'resend', 'drop'] as const;
 type Decision = (typeof decisions)[number];
@@ -50,7 +50,7 @@ async function resolve(target: Target, out: Output, { id, eventIds, options }: A
   const reference = checkedReference(eventIds, options);
   const { as } = options;
   const chosen = await choose(target, id, eventIds, options.all ?? false);
-  const isPaused = as === 'resend' && (await askedEndpoint(target, id)).status === 'paused';
+  if (as === 'resend') await askedEndpoint(target, id);
   out.note(`Target: ${target.name}`);
   const selected = chosen.records.length;
   if (options.dryRun === true || selected === 0) {
@@ -59,8 +59,9 @@ async function resolve(target: Target, out: Output, { id, eventIds, options }: A
   }
   await out.confirm(questionOf(target, as, chosen), options.yes ?? false);
   const { counts, problems } = await decideAll(target, out, { id, as, said, reference, chosen });
+  const sent = as === 'resend' && counts.resolved > 0 ? ` ${(await whatWaits(target, id)) ?? `They are sent at the pace of the endpoint's lane. See: sluice status ${id}`}` : '';
   const lines = [
-    `${doneInWords[as]}: ${counts.resolved} of ${selected}.${as === 'resend' && counts.resolved > 0 ? sentInWords(id, isPaused) : ''}`,
+    `${doneInWords[as]}: ${counts.resolved} of ${selected}.${sent}`,
     ...chosen.others,
     ...(counts.moved > 0 ? [`No longer unknown when their turn came, and left alone: ${counts.moved}. See: sluice show ${id} EVENT`] : []),
     ...(counts.noPayload > 0 ? [`Their payload is gone, or cannot be read, and nothing of them can be sent: ${counts.noPayload}. They can only be resolved as delivered or drop; or the producer sends them under another event id.`] : []),
@@ -72,10 +73,6 @@ async function resolve(target: Target, out: Output, { id, eventIds, options }: A
 }
 
 const doneInWords: Readonly<Record<Decision, string>> = { delivered: 'Known to be delivered', resend: 'Held again, to be sent', drop: 'Dropped' };
-
-function sentInWords(id: string, isPaused: boolean): string {
-  return isPaused ? ` The endpoint is paused: they are sent once it is resumed (sluice endpoint resume ${id}).` : ` They are sent at the pace of the endpoint's lane. See: sluice status ${id}`;
-}
 
 function questionOf(target: Target, as: Decision, { records, what }: Chosen): string {
   const them = `${records.length} unknown deliveries ${what}`;

@@ -1,12 +1,14 @@
+import { createFleetSwitch } from '../../lambdas/shared/adapters/dynamodb-fleet.ts';
 import { readRecord } from '../../lambdas/shared/adapters/dynamodb-dead-letters.ts';
 import { readUnknown } from '../../lambdas/shared/adapters/dynamodb-unknown.ts';
+import { isStopped } from '../../lambdas/shared/core/fleet.ts';
 import { claimKeyOf, recordKeyOf } from '../../lambdas/shared/core/keys.ts';
 import type { DeliveryRecord, UnknownRecord } from '../../lambdas/shared/core/record.ts';
 import type { EndpointConfig } from '../../lambdas/shared/limits/endpoint-schema.ts';
 import { nameOf, stateOfRecord } from './describe-record.ts';
 import { checkedId, noSuchEndpoint, registryOf } from './endpoint-commands.ts';
 import { failure, usageError } from './output.ts';
-import type { Target } from './target.ts';
+import { knowsUnknown, type Target } from './target.ts';
 
 /** Unknown deliveries of one endpoint that a command is to work on. */
 export interface Chosen {
@@ -22,6 +24,7 @@ export interface Chosen {
  * none that is named is unknown
  */
 export async function choose(target: Target, id: string, eventIds: readonly string[], all: boolean): Promise<Chosen> {
+  checkKnows(target);
   checkedId(id);
   if (all === eventIds.length > 0) throw usageError('Say which: one or several EVENTs, or --all for every unknown delivery of the endpoint.');
   if (all) return { records: await unknownOf(target, id), what: `of endpoint ${id}`, others: [] };
@@ -34,6 +37,7 @@ export async function choose(target: Target, id: string, eventIds: readonly stri
 
 /** Of an endpoint, or of all, oldest first. @throws CommandError on an id that nothing is known of */
 export async function unknownOf(target: Target, id: string | undefined): Promise<UnknownRecord[]> {
+  checkKnows(target);
   const records = await readUnknown(target.db, target.deliveriesTable, id);
   // They outlive their endpoint; but a name that is misspelt has none either.
   if (records.length === 0 && id !== undefined && (await registryOf(target).get(id)) === undefined) throw noSuchEndpoint(id);
@@ -47,7 +51,7 @@ export function recordNow(target: Target, { recordKey }: Pick<DeliveryRecord, 'r
 
 /** @throws CommandError where there is none */
 export async function recordOf(target: Target, id: string, eventId: string): Promise<DeliveryRecord> {
-  const record = await recordNow(target, { recordKey: recordKeyOf(checkedId(id), claimKeyOf(eventId)) });
+  const record = await recordNow(target, { recordKey: recordKeyOf(checkedId(id), claimKeyOf(checkedId(eventId))) });
   if (record === undefined) throw failure(`No record of event ${eventId} for endpoint ${id}: not received yet, or older than its retention.`);
   return record;
 }
@@ -60,6 +64,20 @@ export async function askedEndpoint(target: Target, id: string): Promise<Endpoin
   if (endpoint.config === undefined) throw failure(`Endpoint ${id} cannot be used as it is stored: ${endpoint.problem}. Repair it first: sluice endpoint put ${id}`);
   if (endpoint.config.status === 'disabled') throw failure(`Endpoint ${id} is disabled, and nothing is sent to it. Enable it first: sluice endpoint put ${id} --set status=enabled`);
   return endpoint.config;
+}
+
+/** Why nothing is sent or looked for at an endpoint yet; undefined where nothing stands in the way. */
+export async function whatWaits(target: Target, id: string): Promise<string | undefined> {
+  if (isStopped(await createFleetSwitch(target.db, target.endpointsTable).read())) return 'All sending is stopped: nothing is sent or looked for before it is started (sluice resume --all).';
+  const found = await registryOf(target).get(id);
+  if (found?.endpoint.config?.status === 'paused') return `The endpoint is paused: nothing is sent or looked for before it is resumed (sluice endpoint resume ${id}).`;
+  if (found?.lane.breaker?.state === 'open') return `Its breaker is open: nothing is sent or looked for before it may be tried (sluice status ${id}).`;
+  return undefined;
+}
+
+/** @throws CommandError where the installation is older than this command */
+export function checkKnows(target: Target): void {
+  if (!knowsUnknown(target)) throw failure(`${target.name} runs an older version, in which no delivery is unknown. Deploy this one first.`);
 }
 
 /** The same delivery, unknown since the same attempt: what has been found or asked meanwhile does not matter. */

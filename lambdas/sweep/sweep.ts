@@ -38,9 +38,9 @@ export interface SweepDeps {
  */
 export async function sweep(deps: SweepDeps): Promise<void> {
   const startedMs = deps.clock.monotonicMs();
+  await gaugeUnknown(deps);
   const woken = await wakeOverdue(deps);
   const found = await repairLanes(deps);
-  await gaugeUnknown(deps);
   deps.telemetry.event('swept', { woken, found });
   await tidy(deps, startedMs);
 }

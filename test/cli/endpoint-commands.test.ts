@@ -9,7 +9,7 @@ import { addEndpointCommands } from '../../bin/cli/endpoint-commands.ts';
 import { CommandError, Output } from '../../bin/cli/output.ts';
 import type { Target } from '../../bin/cli/target.ts';
 import { defaultEgress } from '../../lambdas/shared/limits/egress.ts';
-import { deliver } from '../../lambdas/shared/limits/numbers.ts';
+import { deliver, records } from '../../lambdas/shared/limits/numbers.ts';
 import { endpointOf, secret } from '../support/builders.ts';
 import { startDynamoSubject, tables, type DynamoSubject } from '../support/dynamo-subject.ts';
 import { LaneSubject } from '../support/world.ts';
@@ -34,7 +34,7 @@ function fileOf(text: string): string {
 }
 
 /** Runs `sluice endpoint …`. `meanwhile` happens once the target was named, before the next call of DynamoDB. */
-async function endpoint(args: readonly string[], { json = false, meanwhile }: { json?: boolean; meanwhile?: () => Promise<unknown> } = {}) {
+async function endpoint(args: readonly string[], { json = false, meanwhile, recordVersion = records.newestVersion }: { json?: boolean; meanwhile?: () => Promise<unknown>; recordVersion?: number } = {}) {
   const [results, notes]: [unknown[], string[]] = [[], []];
   let before: Promise<unknown> | undefined;
   let isNamed = false;
@@ -54,7 +54,7 @@ async function endpoint(args: readonly string[], { json = false, meanwhile }: { 
       isNamed = true;
     }
   }
-  const target: Partial<Target> = { name: 'here', db: db as DynamoDBClient, endpointsTable: tables.endpoints, deliverLimits: deliver, egress: defaultEgress };
+  const target: Partial<Target> = { name: 'here', db: db as DynamoDBClient, endpointsTable: tables.endpoints, deliverLimits: deliver, egress: defaultEgress, recordVersion };
   const program = new Command().exitOverride();
   addEndpointCommands(program, (work) => work(target as Target, new Kept(json)));
   let refused = '';
@@ -107,6 +107,18 @@ describe('an endpoint that somebody else writes meanwhile', () => {
 });
 
 describe('put', () => {
+  it.each(['onAmbiguous=reconcile', 'maxAmbiguous=3', 'lookup={"url":"https://api.example.com/{eventId}","match":{"$.id":"eventId"}}'])('of %s is refused where the installation is older: its functions could not use the endpoint', async (setting) => {
+    const old = { recordVersion: records.droppedVersion };
+    expect((await endpoint(['put', 'acme', '--url', url, '--set', setting], old)).refused).toMatch(/^2 Refused, nothing was written: here runs an older version.*Deploy this one first/);
+    expect(await stored('acme')).toBeUndefined();
+    // What an older version does not know is not stored for it.
+    expect((await endpoint(['put', 'acme', '--url', url], old)).refused).toBe('');
+    const { Items = [] } = await subject.client.send(new ScanCommand({ TableName: tables.endpoints }));
+    const config = Items.find(({ config: found }) => found !== undefined)?.['config']?.M ?? {};
+    expect(Object.keys(config)).toContain('onAmbiguous');
+    expect(Object.keys(config).filter((key) => key === 'lookup' || key === 'maxAmbiguous')).toEqual([]);
+  });
+
   it.each([
     [['onAmbiguous=reconcile'], true],
     [['maxAmbiguous=3'], true],

@@ -224,7 +224,7 @@ describe('resolve', () => {
     const [before] = await doubt('strict', 'evt_strict');
     const named = ['unknown', 'resolve', 'strict', 'evt_strict'];
     for (const args of [
-      [...named, '--as', 'delivered', '--yes'], [...named, '--as', 'delivered', '--why', ' ', '--yes'], [...named, '--as', 'delivered', '--why', 'x'.repeat(limits.maxDetailLength + 1), '--yes'],
+      [...named, '--as', 'delivered', '--yes'], [...named, '--as', 'delivered', '--why', ' ', '--yes'], [...named, '--as', 'drop', '--why', 'gone \u001b[2J', '--yes'], [...named, '--as', 'drop', '--why', 'x', '--by', 'a\u009b2J', '--yes'], [...named, '--as', 'delivered', '--why', 'x'.repeat(limits.maxDetailLength + 1), '--yes'],
       [...named, '--why', 'x', '--yes'], [...named, '--as', 'sent', '--why', 'x', '--yes'], [...named, '--as', 'drop', '--why', 'x', '--by', ' ', '--yes'],
       [...named, '--all', '--as', 'drop', '--why', 'x', '--yes'], ['unknown', 'resolve', 'strict', '--as', 'drop', '--why', 'x', '--yes'],
       [...named, '--as', 'drop', '--reference', 'r', '--why', 'x', '--yes'], [...named, 'evt_2', '--as', 'delivered', '--reference', 'r', '--why', 'x', '--yes'],

@@ -202,6 +202,8 @@ describe('a look-up that is refused where it is written', () => {
     [{ ...base, url: ' https://b.example/{eventId}' }, 'lookup.url: must be a URL'],
     [{ ...base, url: 'https://b.example:0/{eventId}' }, 'lookup.url: must not name port 0'],
     [{ ...base, url: `https://b.example/${'x'.repeat(2_048)}{eventId}` }, 'lookup.url'],
+    [{ ...base, url: 'https://b.example/e/{eventId}/../latest' }, 'lookup.url: must keep the placeholder'],
+    [{ ...base, url: 'https://b.example/e/x{eventId}/%2e%2e/' }, 'lookup.url: must keep the placeholder'],
     [{ ...base, url: 'https://b.example/{reference}' }, 'lookup.referenceHeader: must name the header'],
     [{ ...base, referenceHeader: 'a b' }, 'lookup.referenceHeader: is not a header name'],
     [{ ...base, match: {} }, 'lookup.match: must compare at least one value'],
@@ -229,5 +231,7 @@ describe('a look-up that is refused where it is written', () => {
   it('refuses a bound on doubts where the first is the last', () => {
     expect(problems(base, { onAmbiguous: 'reconcile', maxAmbiguous: 2 })).toContain('maxAmbiguous: is for onAmbiguous "retry"');
     expect(problems(base, { maxAmbiguous: 0 })).toContain('maxAmbiguous');
+    expect(problems(base, { maxAmbiguous: 4, retry: { attempts: 3 } })).toContain('maxAmbiguous: must be at most retry.attempts, 3');
+    expect(problems(base, { maxAmbiguous: 3, retry: { attempts: 3 } })).toBe('');
   });
 });

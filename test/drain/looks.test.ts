@@ -1,6 +1,7 @@
 /** What may have arrived: unknown, looked for by the drain, decided by what is found (U3–U5). */
 import { beforeEach, describe, expect, it } from 'vitest';
 import { lease } from '../../lambdas/shared/limits/numbers.ts';
+import type { UnknownRecord } from '../../lambdas/shared/core/record.ts';
 import type { Records } from '../../lambdas/shared/ports/index.ts';
 import { bodyOf, endpointOf, namesOf, openBreaker, unknownOf, waitingOf } from '../support/builders.ts';
 import { Harness } from '../support/deliver-harness.ts';
@@ -171,6 +172,20 @@ describe('an authoritative absence', () => {
     expect((await h.lane()).holding?.wakeAtEpochMs).toBe(sentEpochMs + 300_000 + lease.skewMs);
     await passLook();
     expect(h.record()).toMatchObject({ state: 'waiting', home: 'held' });
+  });
+
+  it('is not believed of a look that ends after that time and began before it: what is there by now it has not seen', async () => {
+    await begin({ onAmbiguous: 'reconcile', lookup: { ...lookup, delaysS: [60, 300], absenceProvesAfterS: 50 } });
+    await h.runOne(bodyOf());
+    // Woken before its time by whoever wants the drain to come, and begun a second too early for an answer of ten.
+    h.store.seed({ ...(h.record() as UnknownRecord), nextLookEpochMs: h.clock.nowEpochMs() + 54_000 });
+    h.clock.advance(54_000);
+    h.http.looks = () => {
+      h.clock.advance(10_000);
+      return answered(404);
+    };
+    await h.drain();
+    expect(h.record()).toMatchObject({ state: 'unknown', looks: 1 });
   });
 
   it('of a delivery that is found meanwhile proves nothing any more: one effect', async () => {

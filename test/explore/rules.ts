@@ -132,7 +132,7 @@ function checkPace(before: Pace | undefined, after: Pace | undefined): string[] 
 function checkIndexed(record: DeliveryRecord, item: Item): string[] {
   const [shown, isUnknown] = [String(item['gpk']?.['S']).startsWith('held#'), String(item['gpk']?.['S']).startsWith('unknown#')];
   if (isUnknown !== (record.state === 'unknown') || isUnknown !== (item['upk'] !== undefined)) return [`the indexes of what is unknown are wrong about what is ${record.state}`];
-  if (record.state === 'unknown') return Number(item['gsk']?.['N']) === (record.nextLookEpochMs ?? recordLimits.neverEpochMs) ? [] : ['unknown, and the index says another time than its record'];
+  if (record.state === 'unknown') return Number(item['gsk']?.['N']) === (record.nextLookEpochMs ?? recordLimits.neverEpochMs + record.sinceEpochMs) ? [] : ['unknown, and the index says another time than its record'];
   if (item['gpk'] !== undefined && !shown && record.state !== 'dead') return [`the index shows as dead what is ${record.state}`];
   if (record.state !== 'waiting' || record.home !== 'held') return shown ? [`the index shows as held what is ${record.state}`] : [];
   if (!shown) return ['held, and not in the index'];

@@ -368,6 +368,7 @@ describe('stack and construct', () => {
       'EndpointsTableName',
       'FaultQueueUrl',
       'PayloadsTableName',
+      'RecordVersion',
       'ReplayFunctionName',
       'SweepFunctionName',
     ]);

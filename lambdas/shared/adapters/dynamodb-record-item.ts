@@ -56,7 +56,7 @@ function shardOf({ recordKey }: DeliveryRecord): number {
 function attention(record: DeliveryRecord): RecordItem {
   if (record.state === 'waiting' && record.home === 'held') return { gpk: attentionKey('held', record.endpointId), gsk: record.dueEpochMs };
   if (record.state === 'unknown') {
-    return { gpk: attentionKey('unknown', record.endpointId), gsk: record.nextLookEpochMs ?? records.neverEpochMs, upk: unknownKey(shardOf(record)) };
+    return { gpk: attentionKey('unknown', record.endpointId), gsk: record.nextLookEpochMs ?? records.neverEpochMs + record.sinceEpochMs, upk: unknownKey(shardOf(record)) };
   }
   if (record.state !== 'dead' || record.reason === 'ping-failed') return {};
   return { gpk: attentionKey(record.phase === 'buried' ? 'dead' : 'burying', record.endpointId), gsk: record.lastEpochMs };

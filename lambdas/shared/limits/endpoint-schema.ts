@@ -194,6 +194,9 @@ function templateProblem(text: string): string | undefined {
   const tried = Object.entries(placeholders).reduce((url, [name, value]) => url.replaceAll(name, value), text);
   if (tried === text) return `must hold ${Object.keys(placeholders).join(' or ')}: it would look for the same thing each time`;
   if (/[{}]/.test(tried)) return `may hold ${Object.keys(placeholders).join(' and ')}, and no other braces`;
+  // A segment of dots may take the place of the id away.
+  const [one, other] = ['evt_1', 'evt_2'].map((id) => Object.keys(placeholders).reduce((url, name) => url.replaceAll(name, id), text));
+  if (one !== undefined && other !== undefined && URL.canParse(one) && URL.canParse(other) && new URL(one).href === new URL(other).href) return 'must keep the placeholder in its path or query: dots take it away, and it would look for the same thing each time';
   // In its path or query only: a consumer's answer must not decide which host is asked.
   if (!/^https?:\/\/[^/?#{}]+[/?][^#]*$/i.test(text)) return 'must be a URL whose host is fixed, with placeholders in its path or query';
   return urlProblem(tried);
@@ -269,6 +272,9 @@ export const endpointSchema = z.strictObject({
   refuseSharedHeaders(config, context);
   if (config.onAmbiguous === 'reconcile' && config.maxAmbiguous !== null) {
     context.addIssue({ code: 'custom', path: ['maxAmbiguous'], message: 'is for onAmbiguous "retry": under "reconcile" the first is the last' });
+  }
+  if (config.maxAmbiguous !== null && config.maxAmbiguous > config.retry.attempts) {
+    context.addIssue({ code: 'custom', path: ['maxAmbiguous'], message: `must be at most retry.attempts, ${config.retry.attempts}: it would never be reached` });
   }
 });
 

@@ -53,7 +53,7 @@ export const headers = {
   hubSignature: 'x-hub-signature-256',
   attempt: 'sluice-attempt',
   possibleDuplicate: 'sluice-possible-duplicate',
-  /** On a GET that asks whether an event has arrived: the how-manieth it is. */
+  /** On a GET that asks whether an event has arrived: a number that rises with each. */
   look: 'sluice-look',
 } as const;
 
@@ -80,4 +80,6 @@ export const outputs = {
   deliverLimits: 'DeliverLimits',
   /** JSON of EgressRules: an endpoint's URL must keep to them, so registration needs them. */
   egress: 'EgressRules',
+  /** Newest version of records that the functions read: a command line that is newer must not ask them for more. */
+  recordVersion: 'RecordVersion',
 } as const;

@@ -426,7 +426,7 @@ export const records = {
   newestVersion: 4,
   /** Terminal records stay this long; a console redrive restarts the retention of a copy, so at least 30 days. */
   ttlS: 30 * 86_400,
-  /** Place in the index of what nobody looks for any more: the last day that JavaScript knows. */
+  /** From here on are the places in the index of what nobody looks for any more: the last day that JavaScript knows. */
   neverEpochMs: 8_640_000_000_000_000,
   /** Partitions of the index over all that is unknown: each takes 1,000 writes a second. */
   unknownShards: 4,
