@@ -223,7 +223,7 @@ async function remove(target: Target, out: Output, id: string, yes: boolean): Pr
   const found = await registry.get(checkedId(id));
   if (found === undefined) throw noSuchEndpoint(id);
   out.note(`Target: ${target.name}`);
-  await out.confirm(`Remove endpoint ${id}? Events still queued or held for it will be dead-lettered.`, yes);
+  await out.confirm(`Remove endpoint ${id}? Events still queued or held for it will be dead-lettered; unknown ones stay, for a person to decide.`, yes);
   const answer = await registry.remove(id);
   if (answer === 'changed') throw failure(`Endpoint ${id} was changed by somebody else meanwhile; nothing was removed. Repeat the command.`);
   // What is held for it is dead-lettered when the drain comes, which may have been hours away.

@@ -46,6 +46,8 @@ async function lookAnew(target: Target, out: Output, { records }: Chosen): Promi
     const leaseId = leaseIdOf('look');
     const changed = await writer.write(record, { leaseId, still: stillUnknown(record), to: (from) => lookedForAnew(from, Date.now(), leaseId) });
     counts[changed.kind === 'written' ? 'asked' : changed.kind]++;
+    // The first, so that the drain begins; the others are noted with the last.
+    if (changed.kind === 'written' && counts.asked === 1) await order(target, record.endpointId);
     if (changed.kind === 'busy' && problems.length < replay.maxProblems) problems.push(`Not looked for anew: ${nameOf(record)}: ${changed.why}`);
     out.progress(progress());
   }
