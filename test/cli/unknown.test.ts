@@ -310,7 +310,7 @@ describe('look', () => {
     answers.look = { status: 200, body: '{"id":"another"}' };
     await sluice('unknown', 'look', 'stuck', '--all');
     await until('it is left to a person', async () => (await unknownNow('stuck', 'evt_stuck')).stuck === 'different');
-    expect((await sluice('unknown', 'show', 'stuck', 'evt_stuck')).stdout).toMatch(/Looks made: 1\. A person must decide \(different\)/);
+    expect((await sluice('unknown', 'show', 'stuck', 'evt_stuck')).stdout).toMatch(/Looks made in this round: 1\. A person must decide \(different\)/);
     answers.look = { status: 503 };
     expect((await sluice('unknown', 'look', 'stuck', '--all')).stdout).toMatch(/^Looked for again from now on: 1 of 1\./);
     await until('it is looked for', () => looksFor('evt_stuck') === 2);
