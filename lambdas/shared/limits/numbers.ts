@@ -86,7 +86,7 @@ export const drain = {
   lookMs: 10_000,
   /** ...and take this share of the lane at most, one slot at least: whoever is asked may be another host, and may hang. */
   lookShare: 0.25,
-  /** One that is not answered is the last of its run, and of this time: a host that hangs must not take the lane's. */
+  /** One that is not answered is the last of its run, and no run comes for another before this: a host that hangs must not take the lane. */
   lookPauseMs: 60_000,
   /** Held deliveries that are read together, in lanes; the next page is read while one is sent. */
   pageLanes: 1,
