@@ -2,8 +2,8 @@ import { afterAttempt, afterPing, dead, reasonToGiveUp, renewed, type CountedOut
 import type { Timing } from '../shared/core/outcome.ts';
 import { isPing, mustLook, unknownFrom } from '../shared/core/reconcile.ts';
 import { assertTransition, type AttemptedRecord, type DeliveryRecord, type UnknownRecord, type WaitingRecord } from '../shared/core/record.ts';
-import type { Endpoint } from '../shared/ports/index.ts';
-import { attempt } from './attempt.ts';
+import type { AttemptLine, Endpoint } from '../shared/ports/index.ts';
+import { attempt, type Due } from './attempt.ts';
 import { buryConflict, finishBurial } from './bury.ts';
 import { blankOf, decideCopy } from './decide-copy.ts';
 import { look } from './look.ts';
@@ -139,17 +139,7 @@ async function send(deps: DeliverDeps, claimed: Claimed, waiting: WaitingRecord)
   const verdict = { nowEpochMs: deps.clock.nowEpochMs(), random: deps.random.number(), leaseId };
   const attempted = afterAttempt(withResend(waiting, copy), outcome, endpoint.config, verdict);
   const settledAs = asPing ? afterPing(attempted) : attempted;
-  deps.telemetry.attempt({
-    endpointId: copy.message.endpointId,
-    eventId: copy.message.eventId,
-    host: new URL(endpoint.config.url).host,
-    generation: waiting.generation,
-    attempt: settledAs.attempt,
-    outcome: outcome.kind,
-    detail: detailOf(settledAs, outcome.kind),
-    ...timingOf(outcome),
-    state: settledAs.state,
-  });
+  deps.telemetry.attempt(lineOf(deps, { endpoint, copy, record: waiting, invocation }, outcome, settledAs));
   const sent = outcome.kind === 'answered' || outcome.kind === 'ambiguous';
   const settled = await settle(deps, claimed, settledAs, !sent);
   return { ...settled, verdict: settledAs.state === 'delivered' ? 'success' : 'failure' };
@@ -193,6 +183,32 @@ async function settle(deps: DeliverDeps, claimed: Claimed, to: AttemptedRecord, 
 
 function withResend(record: WaitingRecord, copy: Copy): WaitingRecord {
   return { ...record, resend: Math.max(record.resend, copy.message.resend) };
+}
+
+/** In a line of the log, where a key has nothing to say. */
+const nothing = '-';
+
+function lineOf(deps: DeliverDeps, { endpoint, copy, record }: Due, outcome: CountedOutcome, settledAs: AttemptedRecord): AttemptLine {
+  const isSilent = outcome.kind === 'ambiguous' || outcome.kind === 'unsent';
+  return {
+    endpointId: copy.message.endpointId,
+    eventId: copy.message.eventId,
+    eventType: copy.message.eventType ?? nothing,
+    host: new URL(endpoint.config.url).host,
+    generation: record.generation,
+    attempt: settledAs.attempt,
+    outcome: outcome.kind,
+    status: outcome.kind === 'answered' ? outcome.status : 0,
+    phase: isSilent ? outcome.phase : nothing,
+    cause: isSilent ? outcome.cause : nothing,
+    detail: detailOf(settledAs, outcome.kind) || nothing,
+    ...timingOf(outcome),
+    state: settledAs.state,
+    latencyMs: Math.max(0, deps.clock.nowEpochMs() - copy.received.sentEpochMs),
+    source: deps.serves,
+    isPossibleDuplicate: record.ambiguous > 0,
+    cfg: endpoint.version,
+  };
 }
 
 function timingOf(outcome: CountedOutcome): Timing {

@@ -56,6 +56,7 @@ export function createSender(service: string, serves: CopyHome, environment: Nod
   const [db, sqs] = [createDynamoDb(calls), createSqs(calls)];
   const ceilings = { ...numbers.sockets, perHost };
   const http = createUndiciHttp({ egress, nowEpochMs: clock.nowEpochMs, ceilings, onStaleSocket: (host) => telemetry.event('stale-socket', { host }) });
+  telemetry.watchSockets(() => http.takeSocketCounts());
   const queues = createSqsQueues(sqs, urls, telemetry);
   telemetry.started({ tables, urls, wakeUps, limits, budgets: numbers.budgets, http: http.settings, awsCalls: { ...numbers.awsCalls, ...calls } });
   const deps: RunningDeps = {

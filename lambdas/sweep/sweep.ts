@@ -50,7 +50,7 @@ async function gaugeUnknown(deps: SweepDeps): Promise<void> {
   try {
     const sinceEpochMs = await deps.oldestUnknown();
     const ageMs = sinceEpochMs === undefined ? 0 : deps.clock.nowEpochMs() - sinceEpochMs;
-    deps.telemetry.gauge('oldest_unknown_age', Math.max(0, Math.round(ageMs / 1_000)), 'Seconds');
+    deps.telemetry.gauge('oldest_unknown_age', Math.max(0, Math.round(ageMs / 1_000)));
   } catch (error) {
     deps.telemetry.fault('unknown-unread', error);
   }

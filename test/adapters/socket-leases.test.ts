@@ -65,7 +65,7 @@ describe('SocketLeases', () => {
     leases.release(used);
     leases.release(newer);
     expect([used.connection?.isOpen, newer.connection?.isOpen]).toEqual([false, true]);
-    expect(leases.counts()).toEqual({ inUse: 0, idle: 1, waiting: 0, pools: 1 });
+    expect(leases.counts()).toMatchObject({ inUse: 0, idle: 1, waiting: 0, pools: 1 });
   });
 
   it('closes what an older version left idle at once, also where there is room for both', async () => {
@@ -73,7 +73,7 @@ describe('SocketLeases', () => {
     leases.release(idle);
     const newer = await lease(of('a', 'a', 'V2'));
     expect([idle.connection?.isOpen, newer.connection?.isOpen]).toEqual([false, true]);
-    expect(leases.counts()).toEqual({ inUse: 1, idle: 0, waiting: 0, pools: 1 });
+    expect(leases.counts()).toMatchObject({ inUse: 1, idle: 0, waiting: 0, pools: 1 });
   });
 
   it('does not take back what is closed, or what the peer wants closed', async () => {
@@ -82,7 +82,7 @@ describe('SocketLeases', () => {
     if (unwanted.connection !== undefined) unwanted.connection.idleMs = 0;
     leases.release(closed);
     leases.release(unwanted);
-    expect(leases.counts()).toEqual({ inUse: 0, idle: 0, waiting: 0, pools: 0 });
+    expect(leases.counts()).toMatchObject({ inUse: 0, idle: 0, waiting: 0, pools: 0 });
     expect(FakeConnection.open).toBe(0);
   });
 
@@ -90,7 +90,7 @@ describe('SocketLeases', () => {
     const slot = await lease(of('a'));
     leases.release(slot);
     slot.connection?.die();
-    expect(leases.counts()).toEqual({ inUse: 0, idle: 0, waiting: 0, pools: 0 });
+    expect(leases.counts()).toMatchObject({ inUse: 0, idle: 0, waiting: 0, pools: 0 });
   });
 
   it.each([
@@ -152,7 +152,7 @@ describe('SocketLeases', () => {
     expect([await leases.acquire(of('d', 'h'), 0), await leases.acquire(of('d', 'i'), 0)]).toEqual([undefined, undefined]);
     for (const slot of [before, moved, ...more]) leases.release(slot);
     // Where it was, its sockets end by their idle time.
-    expect(leases.counts()).toEqual({ inUse: 0, idle: 4, waiting: 0, pools: 4 });
+    expect(leases.counts()).toMatchObject({ inUse: 0, idle: 4, waiting: 0, pools: 4 });
     leases.close();
     // And is counted no longer, at either.
     await Promise.all([of('d', 'h'), of('e', 'h'), of('d2', 'i'), of('e2', 'i')].map((wanted) => lease(wanted)));
@@ -198,7 +198,18 @@ describe('SocketLeases', () => {
     const slot = await lease(of('a'));
     leases.close();
     leases.release(slot);
-    expect([slot.connection?.isOpen, leases.counts()]).toEqual([false, { inUse: 0, idle: 0, waiting: 0, pools: 0 }]);
+    expect([slot.connection?.isOpen, leases.counts()]).toMatchObject([false, { inUse: 0, idle: 0, waiting: 0, pools: 0 }]);
+  });
+
+  it('knows the most that were in use since it was last asked', async () => {
+    const [one, two] = [await lease(of('a')), await lease(of('a'))];
+    leases.release(one);
+    leases.release(two);
+    leases.release(await lease(of('a')));
+    expect([leases.takeCounts().peakInUse, leases.takeCounts().peakInUse]).toEqual([2, 0]);
+    const again = await lease(of('a'));
+    expect([leases.takeCounts().peakInUse, leases.takeCounts().peakInUse]).toEqual([1, 1]);
+    leases.release(again);
   });
 
   it('turns nobody away from a host that has room, however many wait for another', async () => {
@@ -215,7 +226,7 @@ describe('SocketLeases', () => {
     expect(await leases.acquire(of('a', 'h'), 5)).toBeUndefined();
     expect(leases.counts().waiting).toBe(0);
     for (const slot of held) leases.release(slot);
-    expect(leases.counts()).toEqual({ inUse: 0, idle: 2, waiting: 0, pools: 1 });
+    expect(leases.counts()).toMatchObject({ inUse: 0, idle: 2, waiting: 0, pools: 1 });
   });
 
   it('leaves no timer behind once a wait was served', async () => {
@@ -295,7 +306,7 @@ describe('SocketLeases', () => {
         }
         expect([waiting, leases.counts().inUse]).toEqual([0, 0]);
         leases.close();
-        expect([FakeConnection.open, leases.counts()]).toEqual([0, { inUse: 0, idle: 0, waiting: 0, pools: 0 }]);
+        expect([FakeConnection.open, leases.counts()]).toMatchObject([0, { inUse: 0, idle: 0, waiting: 0, pools: 0 }]);
       }),
       { numRuns: 300 },
     );

@@ -64,11 +64,11 @@ describe('the line of an attempt', () => {
   const timing = { durationMs: 321, phasesMs: { connection: 1, headers: 300, body: 20 }, reused: true };
 
   it.each<[string, CountedOutcome, object]>([
-    ['answered', { kind: 'answered', status: 200, bodyExcerpt: '', ...timing }, { detail: '200', attempt: 3, state: 'delivered' }],
-    ['answered, but cut', { kind: 'answered', status: 503, bodyExcerpt: 'busy', cut: 'body timeout', ...timing }, { detail: '503, then body timeout', attempt: 3, state: 'waiting' }],
-    ['rejected', { kind: 'answered', status: 410, bodyExcerpt: 'gone', ...timing }, { detail: '410', attempt: 3, state: 'dead' }],
-    ['ambiguous', { kind: 'ambiguous', phase: 'headers', cause: 'timeout', ...timing }, { detail: 'headers timeout', attempt: 3, state: 'waiting' }],
-    ['unsent', { kind: 'unsent', phase: 'tls', cause: 'CERT_HAS_EXPIRED', ...timing }, { detail: 'tls CERT_HAS_EXPIRED', attempt: 3, state: 'waiting' }],
+    ['answered', { kind: 'answered', status: 200, bodyExcerpt: '', ...timing }, { status: 200, detail: '200', attempt: 3, state: 'delivered' }],
+    ['answered, but cut', { kind: 'answered', status: 503, bodyExcerpt: 'busy', cut: 'body timeout', ...timing }, { status: 503, detail: '503, then body timeout', attempt: 3, state: 'waiting' }],
+    ['rejected', { kind: 'answered', status: 410, bodyExcerpt: 'gone', ...timing }, { status: 410, detail: '410', attempt: 3, state: 'dead' }],
+    ['ambiguous', { kind: 'ambiguous', phase: 'headers', cause: 'timeout', ...timing }, { phase: 'headers', cause: 'timeout', detail: 'headers timeout', attempt: 3, state: 'waiting' }],
+    ['unsent', { kind: 'unsent', phase: 'tls', cause: 'CERT_HAS_EXPIRED', ...timing }, { phase: 'tls', cause: 'CERT_HAS_EXPIRED', detail: 'tls CERT_HAS_EXPIRED', attempt: 3, state: 'waiting' }],
     // No attempt is counted, and the history says nothing of it.
     ['not to be sent', { kind: 'invalidConfiguration', detail: 'header x: bad' }, { detail: 'header x: bad', attempt: 2, state: 'dead', durationMs: 0, phasesMs: {}, reused: false }],
   ])('that was %s says where to, how it went, how long each phase took, and what comes of it', async (_what, outcome, expected) => {
@@ -76,7 +76,8 @@ describe('the line of an attempt', () => {
     h.store.seed(waitingOf({ generation: 2, attempt: 2, history }));
     h.http.script = () => outcome;
     await h.runOne(bodyOf());
-    expect(h.telemetry.attempts).toEqual([{ endpointId: 'acme', eventId: 'evt_1', host: 'hooks.example.com:8443', generation: 2, outcome: outcome.kind, ...timing, ...expected }]);
+    const always = { endpointId: 'acme', eventId: 'evt_1', eventType: '-', host: 'hooks.example.com:8443', generation: 2, outcome: outcome.kind, latencyMs: 0, source: 'queue', isPossibleDuplicate: false, cfg: 'V1' };
+    expect(h.telemetry.attempts).toEqual([{ ...always, status: 0, phase: '-', cause: '-', ...timing, ...expected }]);
   });
 
   it.each(['no-socket', 'stale-socket', 'no-time'] as const)('that was not started for %s is none: it is an event, with its reason', async (why) => {

@@ -1,39 +1,47 @@
 import { Logger } from '@aws-lambda-powertools/logger';
-import { Metrics, MetricUnit } from '@aws-lambda-powertools/metrics';
+import { eventMetrics } from '../limits/metrics.ts';
 import { records } from '../limits/numbers.ts';
 import type { Telemetry } from '../ports/index.ts';
+import { createMeters, type SocketPeaks } from './powertools-meters.ts';
 
-/** Log lines as JSON, and the few fleet metrics in embedded metric format. `flush` ends an invocation. */
-export function createPowertoolsTelemetry(serviceName: string): Telemetry & { flush(): void; started(settings: object): void } {
+export interface RunningTelemetry extends Telemetry {
+  started(settings: object): void;
+  /** Whose sockets are counted at each flush. */
+  watchSockets(peaks: SocketPeaks): void;
+  /** Ends an invocation. */
+  flush(): void;
+}
+
+/** Log lines as JSON, and metrics in embedded metric format. */
+export function createPowertoolsTelemetry(serviceName: string): RunningTelemetry {
   const logger = new Logger({ serviceName });
-  const metrics = new Metrics({ namespace: 'Sluice', serviceName });
-  const count = (name: string) => metrics.addMetric(name, MetricUnit.Count, 1);
+  const meters = createMeters(serviceName);
 
   return {
     attempt(line) {
-      // As a number, so that a query can average it by host: the share of requests that found an open socket (T12).
-      logger.info('attempt', { ...line, reused: Number(line.reused) });
-      count(`attempts_${line.outcome}`);
-      if (line.state === 'delivered') count('delivered');
+      const { reused, isPossibleDuplicate, ...rest } = line;
+      // As numbers, so that a query can average them: the share of requests that found an open socket (T12).
+      logger.info('attempt', { ...rest, reused: Number(reused), possibleDuplicate: Number(isPossibleDuplicate) });
+      meters.attempt(line);
     },
     event(name, fields) {
       logger.info(name, { ...fields });
-      count(name.replaceAll('-', '_'));
+      const { metric, amount, forEndpoint } = eventMetrics[name] ?? {};
+      if (metric === undefined) return;
+      const count = amount === undefined ? 1 : Number(fields[amount] ?? 1);
+      meters.count(metric, count);
+      if (forEndpoint !== undefined && typeof fields['endpointId'] === 'string') meters.countOf(fields['endpointId'], forEndpoint, count);
     },
-    gauge(name, value, unit) {
-      metrics.addMetric(name, unit, value);
-    },
+    gauge: (name, value) => meters.gauge(name, value),
     fault(name, error, fields) {
       const { errorName, message } = error instanceof Error ? { errorName: error.name, message: error.message } : { errorName: typeof error, message: String(error) };
       logger.error(name, { ...fields, errorName, errorMessage: message.slice(0, records.maxDetailLength) });
-      count('faults');
+      meters.count('faults', 1);
     },
     started(settings) {
       logger.info('started', { ...settings });
     },
-    flush() {
-      // An empty set would be published as a warning.
-      if (metrics.hasStoredMetrics()) metrics.publishStoredMetrics();
-    },
+    watchSockets: (peaks) => meters.watchSockets(peaks),
+    flush: () => meters.flush(),
   };
 }

@@ -58,6 +58,8 @@ export interface SocketCounts {
   readonly idle: number;
   readonly waiting: number;
   readonly pools: number;
+  /** The most that were in use at once since this was last asked for by `takeCounts`. */
+  readonly peakInUse: number;
 }
 
 /**
@@ -73,6 +75,7 @@ export class SocketLeases<C extends Reusable> {
   readonly #perHost = new Map<string, number>();
   #waiting: Waiter<C>[] = [];
   #total = 0;
+  #peakInUse = 0;
   #isClosed = false;
 
   constructor(ceilings: Ceilings, nowEpochMs: () => number) {
@@ -127,7 +130,18 @@ export class SocketLeases<C extends Reusable> {
   }
 
   counts(): SocketCounts {
-    return { inUse: this.#total - this.#idle.size, idle: this.#idle.size, waiting: this.#waiting.length, pools: this.#pools.size };
+    return { inUse: this.#inUse(), idle: this.#idle.size, waiting: this.#waiting.length, pools: this.#pools.size, peakInUse: this.#peakInUse };
+  }
+
+  /** As `counts`, and the peak begins anew. */
+  takeCounts(): SocketCounts {
+    const counts = this.counts();
+    this.#peakInUse = counts.inUse;
+    return counts;
+  }
+
+  #inUse(): number {
+    return this.#total - this.#idle.size;
   }
 
   /** Closes what is idle; what is in use is closed when it is released. */
@@ -150,6 +164,7 @@ export class SocketLeases<C extends Reusable> {
     const idle = pool.idle.at(-1);
     if (idle !== undefined) {
       this.#forget(idle);
+      this.#peakInUse = Math.max(this.#peakInUse, this.#inUse());
       return { pool, connection: idle.connection };
     }
     if (!this.#makeRoom(wanted.host)) return undefined;
@@ -209,6 +224,7 @@ export class SocketLeases<C extends Reusable> {
 
   #count(pool: Pool<C>): void {
     this.#total++;
+    this.#peakInUse = Math.max(this.#peakInUse, this.#inUse());
     this.#perHost.set(pool.host, (this.#perHost.get(pool.host) ?? 0) + 1);
     pool.slots++;
   }

@@ -37,6 +37,8 @@ interface Target {
 
 export interface UndiciHttp extends Http {
   sockets(): SocketUse;
+  /** Sockets in use and idle; the peak of those in use begins anew. */
+  takeSocketCounts(): SocketCounts;
   /** Every limit that is in force, for the log at start (C1). */
   readonly settings: Readonly<Record<string, unknown>>;
   /** Closes idle sockets; those in use end with their request. */
@@ -103,6 +105,7 @@ export function createUndiciHttp(options: HttpOptions): UndiciHttp {
     get: (request) => perform({ ...request, method: 'GET', freshTry: true }),
     settings,
     sockets: () => ({ ...leases.counts(), hosts: reuse.byHost() }),
+    takeSocketCounts: () => leases.takeCounts(),
     close: () => leases.close(),
   };
 }

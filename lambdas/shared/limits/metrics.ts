@@ -77,3 +77,28 @@ export const endpointGauges = {
 } as const satisfies Readonly<Record<string, Metric>>;
 
 export type EndpointGauge = keyof typeof endpointGauges;
+
+interface EventMetric {
+  readonly metric: FleetMetric;
+  /** Field of the event that says how many; without one, each event counts once. */
+  readonly amount?: 'copies';
+  /** Also of the endpoint that the event names. */
+  readonly forEndpoint?: EndpointMetric;
+}
+
+/** What the events of the flows count, by the event's name; the others are lines of the log only. */
+export const eventMetrics: Readonly<Record<string, EventMetric>> = {
+  shed: { metric: 'shed', amount: 'copies', forEndpoint: 'shed' },
+  // A slow endpoint is left to the drain, and one has its own rate: for who sends to it, there was no room either.
+  'left-to-drain': { metric: 'shed', amount: 'copies', forEndpoint: 'shed' },
+  'rate-reached': { metric: 'shed', amount: 'copies', forEndpoint: 'shed' },
+  held: { metric: 'held', amount: 'copies', forEndpoint: 'held' },
+  dead: { metric: 'dead', forEndpoint: 'dead' },
+  unknown: { metric: 'unknown', forEndpoint: 'unknown' },
+  'breaker-opened': { metric: 'breaker_opened' },
+  'breaker-closed': { metric: 'breaker_closed' },
+  throttled: { metric: 'throttled' },
+  'not-started': { metric: 'not_started' },
+  'stale-socket': { metric: 'stale_sockets' },
+  swept: { metric: 'swept' },
+};

@@ -1,5 +1,8 @@
 import type { EndpointConfig } from '../limits/endpoint-schema.ts';
+import type { FleetMetric } from '../limits/metrics.ts';
+import type { CountedOutcome } from '../core/decide.ts';
 import type { AttemptOutcome, Timing } from '../core/outcome.ts';
+import type { CopyHome } from '../core/receive.ts';
 import type { DeadRecord } from '../core/record.ts';
 
 export type * from './dead-letters.ts';
@@ -109,18 +112,33 @@ export interface Telemetry {
   attempt(line: AttemptLine): void;
   event(name: string, fields: Readonly<Record<string, string | number | undefined>>): void;
   /** A fleet-wide value as of now. */
-  gauge(name: string, value: number, unit: 'Seconds'): void;
+  gauge(name: FleetMetric, value: number): void;
   /** A bug or failed infrastructure: somebody must look. */
   fault(name: string, error: unknown, fields?: Readonly<Record<string, string | number | undefined>>): void;
 }
 
+/** Every key is there in every line, `-` or 0 where it has nothing to say: the logger would leave out what is empty. docs/metrics.md lists them. */
 export interface AttemptLine extends Timing {
   readonly endpointId: string;
   readonly eventId: string;
+  readonly eventType: string;
   readonly host: string;
   readonly generation: number;
+  /** Of its generation, from 1. */
   readonly attempt: number;
-  readonly outcome: AttemptOutcome['kind'];
+  readonly outcome: CountedOutcome['kind'];
+  readonly status: number;
+  /** Phase that an attempt without a status ended in, and what ended it. */
+  readonly phase: string;
+  readonly cause: string;
   readonly detail: string;
+  /** State of the record that follows from it. */
   readonly state: string;
+  /** Milliseconds since the message was sent. */
+  readonly latencyMs: number;
+  readonly source: CopyHome;
+  /** An earlier attempt may have arrived, and the request says so. */
+  readonly isPossibleDuplicate: boolean;
+  /** Version of the endpoint's configuration. */
+  readonly cfg: string;
 }
