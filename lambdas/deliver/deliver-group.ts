@@ -3,6 +3,7 @@ import { deliver as limits } from '../shared/limits/numbers.ts';
 import { buryUnclaimed } from './bury.ts';
 import type { Settled } from './deliver-one.ts';
 import { holdCopies, mustHold } from './hold.ts';
+import { reportOffers } from './report-offers.ts';
 import { exitOfRepeat, splitRepeats } from './repeats.ts';
 import { putBackUntried } from './retain.ts';
 import { sendWaves, type Pacing, type Waves } from './waves.ts';
@@ -57,6 +58,7 @@ async function leave(deps: DeliverDeps, waves: Waves, invocation: Invocation, ex
   const [isCrowded, expired] = await Promise.all([
     deps.inFlight.isCrowded(),
     old.length === 0 ? new Map<string, Exit>() : buryUnclaimed(deps, old, endpoint, invocation),
+    reportOffers(deps, config.endpointId, left, stop),
   ]);
   for (const [id, exit] of expired) exits.set(id, exit);
   const held = young.filter((copy) => mustHold(copy.received, waves, isCrowded, nowEpochMs));

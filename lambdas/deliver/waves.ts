@@ -2,11 +2,13 @@ import { sampleOf, type Breaker, type OpenBreaker } from '../shared/core/breaker
 import type { Holding, Lane } from '../shared/core/lane.ts';
 import { roomFromEpochMs, spend } from '../shared/core/rate.ts';
 import type { EndpointConfig } from '../shared/limits/endpoint-schema.ts';
-import type { Endpoint, GiveBack, GiveBackAnswer, StoredEndpoint } from '../shared/ports/index.ts';
+import { isEmpty, tallyOf } from '../shared/core/statistics.ts';
+import type { Endpoint, GiveBack, GiveBackAnswer, LaneState, StoredEndpoint } from '../shared/ports/index.ts';
 import { admit, type Admitted, type Held } from './admit.ts';
 import { buryUnclaimed } from './bury.ts';
 import { deliverOne, type Claimed, type Settled } from './deliver-one.ts';
 import { isEnabled, isPaused } from './endpoint-cache.ts';
+import { isOffer } from './report-offers.ts';
 import { noteHolds } from './hold.ts';
 import { reportHealth } from './report-health.ts';
 import { reportPace } from './report-pace.ts';
@@ -237,6 +239,7 @@ async function deliverGranted(
     reportThrottle(deps, endpoint, heard),
     reportRefusals(deps, endpoint, state, heard),
   ]);
+  const untried = [...settled].filter(([, s]) => s.isUntried).map(([copy]) => copy);
   const give: GiveBack = {
     endpointId: endpoint.config.endpointId,
     leaseId,
@@ -246,11 +249,18 @@ async function deliverGranted(
     keep: [...settled].filter(([, s]) => !s.release).map(([copy]) => copy.claimKey),
     successes: results.filter((s) => s.verdict === 'success').length,
     failures: results.filter((s) => s.verdict === 'failure').length,
+    ...countedIn(deps, heard, untried, state, granted),
   };
   const atRateUntilEpochMs = throttledUntilEpochMs ?? (rate.refused() > 0 ? rate.moreFromEpochMs() : undefined);
-  const untried = [...settled].filter(([, s]) => s.isUntried).map(([copy]) => copy);
   for (const copy of untried) settled.delete(copy);
   return { settled, untried, give, avail: state.avail, atRateUntilEpochMs, nextAtEpochMs: rate.nextAtEpochMs(), breaker, isSlow: pace?.isSlow === true, holding: state.holding, isSilent: samples.length === 0, gone: isGone(endpoint, heard) ? endpoint : undefined };
+}
+
+/** What the wave adds to the lane's statistics: in the write that gives the lease back, so that it counts once. */
+function countedIn(deps: DeliverDeps, heard: readonly Heard[], untried: readonly Copy[], { window }: LaneState, granted: readonly Copy[]): Pick<GiveBack, 'counted'> {
+  const offered = granted.filter((copy) => isOffer(deps, copy) && !untried.includes(copy)).length;
+  const tally = tallyOf(heard.map(({ outcome }) => outcome), offered, window);
+  return isEmpty(tally) ? {} : { counted: { tally, atEpochMs: deps.clock.nowEpochMs() } };
 }
 
 /** What becomes of a wave's messages, by whether its lease was given back. */

@@ -108,7 +108,7 @@ describe('an invocation', () => {
     expect(names).toEqual(expect.arrayContaining(['swept', 'faults', 'breaker_opened', 'stale_sockets']));
   });
 
-  it('loses no value where the library publishes between: 250 attempts are 250', async () => {
+  it('loses no value where the library publishes between: 250 attempts are 250', () => {
     const one = { endpointId: 'acme', eventId: 'e', eventType: '-', host: 'h', generation: 0, attempt: 1, outcome: 'answered', status: 200, phase: '-', cause: '-', detail: '200', state: 'delivered', latencyMs: 1, source: 'queue', isPossibleDuplicate: false, cfg: 'V1', ...timed(7) } as const;
     for (let i = 0; i < 250; i++) telemetry.attempt({ ...one, phasesMs: { headers: 5 } });
     telemetry.flush();

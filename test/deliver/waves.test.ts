@@ -30,6 +30,7 @@ function noted(methods: Partial<Lanes> = {}): { lanes: Lanes } {
       reapLease: note('reapLease', lanes.reapLease), reapClaim: note('reapClaim', lanes.reapClaim), moveBreaker: note('moveBreaker', lanes.moveBreaker), moveRate: note('moveRate', lanes.moveRate),
       movePace: note('movePace', lanes.movePace), pauseUntil: note('pauseUntil', lanes.pauseUntil), flag: note('flag', lanes.flag), hold: note('hold', lanes.hold), moveWakeUp: note('moveWakeUp', lanes.moveWakeUp),
       beginDrain: note('beginDrain', lanes.beginDrain), endDrain: note('endDrain', lanes.endDrain),
+      countOffers: note('countOffers', lanes.countOffers), takeWindow: lanes.takeWindow,
     },
   };
 }
@@ -55,7 +56,7 @@ describe('a batch that is larger than its lane', () => {
     };
     const batch = batchOf('a', 'b', 'c');
     expect(await h.run(batch, noted())).toEqual([batch[2]?.messageId]);
-    expect(writes).toEqual(['admit', 'giveBack']);
+    expect(writes).toEqual(['admit', 'giveBack', 'countOffers']);
   });
 
   it('asks for the room that others have returned meanwhile', async () => {

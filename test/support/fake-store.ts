@@ -6,6 +6,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Breaker } from '../../lambdas/shared/core/breaker.ts';
 import { noEndpoint } from '../../lambdas/shared/core/keys.ts';
 import { claimEndsEpochMs, removedCfg, type Claim, type Flag, type Holding, type Lane, type Lease } from '../../lambdas/shared/core/lane.ts';
+import { emptyTally, merged, type Window } from '../../lambdas/shared/core/statistics.ts';
 import type { Pace } from '../../lambdas/shared/core/pace.ts';
 import { pausedFor } from '../../lambdas/shared/core/rate.ts';
 import { hold as holds } from '../../lambdas/shared/limits/numbers.ts';
@@ -30,12 +31,13 @@ interface MutableLane {
   flag: Flag | undefined;
   holding: Holding | undefined;
   drain: Lane['drain'];
+  window: Window | undefined;
 }
 
 function emptyLane(): MutableLane {
   return {
     slots: 0, avail: 0, cfg: '', leases: new Map(), claims: new Map(), failures: 0, breaker: undefined, nextAtEpochMs: undefined, pausedUntilEpochMs: undefined,
-    pace: undefined, flag: undefined, holdSeq: 0, holding: undefined, drain: undefined,
+    pace: undefined, flag: undefined, holdSeq: 0, holding: undefined, drain: undefined, window: undefined,
   };
 }
 
@@ -122,6 +124,20 @@ export class FakeStore {
       }
       putDown(lane, give);
       return Promise.resolve('done');
+    },
+
+    countOffers: (endpointId, counted) => {
+      const lane = this.#lanes.get(endpointId);
+      if (lane !== undefined && lane.cfg !== removedCfg) countIn(lane, counted);
+      return Promise.resolve();
+    },
+
+    takeWindow: (endpointId, seen) => {
+      const lane = this.#lanes.get(endpointId);
+      if (lane?.window?.sinceEpochMs !== seen.sinceEpochMs) return Promise.resolve(undefined);
+      const { window } = lane;
+      lane.window = undefined;
+      return Promise.resolve(window);
     },
 
     moveRate: (endpointId, fromEpochMs, toEpochMs) => {
@@ -372,8 +388,8 @@ function compareDead(a: DeadKey, b: DeadKey): number {
 }
 
 function stateOf(lane: MutableLane): LaneState {
-  const { avail, breaker, nextAtEpochMs, pausedUntilEpochMs, pace, flag, holding } = toSnapshot(lane);
-  return { avail, breaker, nextAtEpochMs, pausedUntilEpochMs, pace, flag, holding };
+  const { avail, breaker, nextAtEpochMs, pausedUntilEpochMs, pace, flag, holding, window } = toSnapshot(lane);
+  return { avail, breaker, nextAtEpochMs, pausedUntilEpochMs, pace, flag, holding, window };
 }
 
 function snapshot(lane: MutableLane | undefined): Lane | undefined {
@@ -398,6 +414,11 @@ function putDown(lane: MutableLane, give: GiveBack): void {
   else lane.leases.delete(give.leaseId);
   for (const key of give.release) lane.claims.delete(key);
   lane.failures = give.successes > 0 ? 0 : lane.failures + give.failures;
+  if (give.counted !== undefined) countIn(lane, give.counted);
+}
+
+function countIn(lane: MutableLane, { tally, atEpochMs }: NonNullable<GiveBack['counted']>): void {
+  lane.window = { sinceEpochMs: lane.window?.sinceEpochMs ?? atEpochMs, ...merged(lane.window ?? emptyTally, tally) };
 }
 
 /** `returning`: slots that the same write gives back. */

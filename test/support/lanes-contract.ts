@@ -4,6 +4,7 @@ import type { Breaker } from '../../lambdas/shared/core/breaker.ts';
 import { afterReap } from '../../lambdas/shared/core/decide.ts';
 import { removedCfg } from '../../lambdas/shared/core/lane.ts';
 import type { DeliveryRecord, WaitingRecord } from '../../lambdas/shared/core/record.ts';
+import { emptyTally, merged, type Window } from '../../lambdas/shared/core/statistics.ts';
 import type { Admission, ReapClaim } from '../../lambdas/shared/ports/index.ts';
 import { closedBreaker, deadOf, deliveredOf, openBreaker, t0EpochMs, waitingOf } from './builders.ts';
 import { expiresEpochMs, LaneSubject, type World } from './world.ts';
@@ -126,6 +127,19 @@ export function describeLanes(world: () => World): void {
       expect((await lane.lane()).claims.size).toBe(3);
     });
 
+    it('counts what the attempts say once, however often it is written, and begins a window with the first', async () => {
+      const tally = { ...emptyTally, attempts: 3, delivered: 2, unconnected: 1, offered: 3, busyMs: 1_234, answers: new Map([[53, 2]]), failures: new Map([[80, 1]]) };
+      const counted = (leaseId: string, atEpochMs: number) => give({ leaseId, slots: 3, release: all.map((e) => lane.key(e)), counted: { tally, atEpochMs } });
+      await counted('l1', 1_000);
+      expect(await counted('l1', 2_000)).toBe('done');
+      expect((await lane.lane()).window).toEqual({ sinceEpochMs: 1_000, ...tally });
+      // What was counted before is shown to who is admitted next.
+      const next = await admit(all, { leaseId: 'l2' });
+      expect(next).toMatchObject({ kind: 'granted', window: { sinceEpochMs: 1_000, attempts: 3 } });
+      await counted('l2', 3_000);
+      expect((await lane.lane()).window).toEqual({ sinceEpochMs: 1_000, ...merged(tally, tally) });
+    });
+
     it('counts failures in a row, until a success', async () => {
       await give({ slots: 3, release: all.map((e) => lane.key(e)), failures: 3 });
       expect((await lane.lane()).failures).toBe(3);
@@ -145,6 +159,47 @@ export function describeLanes(world: () => World): void {
       await world().remove(lane.endpointId);
       expect(await give({ slots: 3, release: all.map((e) => lane.key(e)) })).toBe('done');
       expect(await lane.lane()).toMatchObject({ avail: 8, cfg: removedCfg });
+    });
+  });
+
+
+  describe('a window', () => {
+    const windows = () => world().lanes;
+    const offered = { tally: { ...emptyTally, offered: 4, shed: 3 }, atEpochMs: 1_000 };
+
+    it('counts what came and got no lease, also in a lane that has counted nothing', async () => {
+      await windows().countOffers(lane.endpointId, offered);
+      await windows().countOffers(lane.endpointId, { ...offered, atEpochMs: 2_000 });
+      expect((await lane.lane()).window).toEqual({ ...emptyTally, sinceEpochMs: 1_000, offered: 8, shed: 6 });
+    });
+
+    it('is counted for no endpoint that is not there, and makes none', async () => {
+      await windows().countOffers('nobody', offered);
+      expect(await world().lane('nobody')).toBeUndefined();
+      await world().remove(lane.endpointId);
+      await windows().countOffers(lane.endpointId, offered);
+      expect((await lane.lane()).window).toBeUndefined();
+    });
+
+    it('is taken out whole, once, and the next begins at nothing', async () => {
+      await windows().countOffers(lane.endpointId, offered);
+      const seen = (await lane.lane()).window as Window;
+      // Meanwhile more was counted: it goes with it.
+      await windows().countOffers(lane.endpointId, { ...offered, atEpochMs: 5_000 });
+      expect(await windows().takeWindow(lane.endpointId, seen)).toEqual({ ...emptyTally, sinceEpochMs: 1_000, offered: 8, shed: 6 });
+      expect(await windows().takeWindow(lane.endpointId, seen)).toBeUndefined();
+      expect((await lane.lane()).window).toBeUndefined();
+      await windows().countOffers(lane.endpointId, { ...offered, atEpochMs: 9_000 });
+      expect((await lane.lane()).window).toMatchObject({ sinceEpochMs: 9_000, offered: 4 });
+      expect(await windows().takeWindow(lane.endpointId, seen)).toBeUndefined();
+    });
+
+    it('leaves everything else of the lane as it is', async () => {
+      await granted(['a']);
+      const before = await lane.lane();
+      await windows().countOffers(lane.endpointId, offered);
+      await windows().takeWindow(lane.endpointId, (await lane.lane()).window as Window);
+      expect(await lane.lane()).toEqual(before);
     });
   });
 

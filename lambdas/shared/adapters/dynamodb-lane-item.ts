@@ -1,6 +1,12 @@
 import type { Breaker, Cause, ClosedBreaker, OpenBreaker, Share } from '../core/breaker.ts';
 import type { FlagReason } from '../core/classify.ts';
 import type { Claim, Lane, Lease } from '../core/lane.ts';
+import type { Tally, Window } from '../core/statistics.ts';
+
+/** Attributes of a window: each is billed with every write of the lane, so their names are short. */
+const windowNames = { since: 'w0', attempts: 'wn', delivered: 'wd', unconnected: 'wu', offered: 'wo', shed: 'ws', busyMs: 'wb' } as const;
+const counterNames = ['attempts', 'delivered', 'unconnected', 'offered', 'shed', 'busyMs'] as const;
+const binName = /^([gh])(\d+)$/;
 
 /** Sort keys of the Endpoints table. */
 export const sk = { config: 'config', lane: 'lane', fleet: 'fleet' } as const;
@@ -57,7 +63,38 @@ export function toLane(item: Record<string, unknown>): Lane {
     holdSeq: raw.holdSeq ?? 0,
     holding: raw.holding === undefined ? undefined : { heldAtEpochMs: raw.heldAt ?? 0, wakeAtEpochMs: raw.wakeAt ?? 0, count: Math.max(0, raw.held ?? 0), isReady: raw.ready === true },
     drain: raw.drain === undefined ? undefined : { leaseId: raw.drain[0], expiresEpochMs: raw.drain[1] },
+    window: toWindow(item),
   };
+}
+
+/** The window of a lane, or one that was put away. */
+export function toWindow(item: Readonly<Record<string, unknown>>): Window | undefined {
+  const sinceEpochMs = item[windowNames.since];
+  if (typeof sinceEpochMs !== 'number') return undefined;
+  const bins = { g: new Map<number, number>(), h: new Map<number, number>() };
+  for (const [name, count] of Object.entries(item)) {
+    const [, kind, bin] = binName.exec(name) ?? [];
+    if (kind === 'g' || kind === 'h') bins[kind].set(Number(bin), count as number);
+  }
+  const counts = Object.fromEntries(counterNames.map((name) => [name, (item[windowNames[name]] as number | undefined) ?? 0])) as Record<(typeof counterNames)[number], number>;
+  return { sinceEpochMs, ...counts, answers: bins.g, failures: bins.h };
+}
+
+/** What of a tally is not nothing, by the names of its attributes. */
+export function tallyAttributes(tally: Tally): [string, number][] {
+  return [
+    ...counterNames.map((name): [string, number] => [windowNames[name], tally[name]]),
+    ...[...tally.answers].map(([bin, count]): [string, number] => [`g${bin}`, count]),
+    ...[...tally.failures].map(([bin, count]): [string, number] => [`h${bin}`, count]),
+  ].filter(([, count]) => count !== 0);
+}
+
+/** Attribute that says when a window began. */
+export const windowSince = windowNames.since;
+
+/** Every attribute of a window that was seen. */
+export function windowAttributes(window: Window): string[] {
+  return [...Object.values(windowNames), ...[...window.answers.keys()].map((bin) => `g${bin}`), ...[...window.failures.keys()].map((bin) => `h${bin}`)];
 }
 
 /** Partition of the sparse index over lanes that hold deliveries. */

@@ -7,6 +7,7 @@ import { writeFailure } from './dynamodb-errors.ts';
 import { createHolding } from './dynamodb-holding.ts';
 import { claimValue, leaseValue, openValue, tallyValue, toLane } from './dynamodb-lane-item.ts';
 import { joined, laneMover, laneUpdate, type Change } from './dynamodb-lane-write.ts';
+import { countedIn, createWindows } from './dynamodb-windows.ts';
 import { Expressions, recordCondition, recordUpdate } from './expressions.ts';
 import { pauseBriefly, whileNotApplied, type Pause } from './repeat.ts';
 
@@ -20,8 +21,8 @@ export function createDynamoDbLanes(db: DynamoDBClient, tables: { endpoints: str
       const answer = await db.send(
         new UpdateItemCommand({ ...update(endpointId, x, change), ReturnValues: 'ALL_NEW', ReturnValuesOnConditionCheckFailure: 'ALL_OLD' }),
       );
-      const { avail, breaker, nextAtEpochMs, pausedUntilEpochMs, pace, flag, holding } = toLane(unmarshall(answer.Attributes ?? {}));
-      return { kind: 'granted', avail, breaker, nextAtEpochMs, pausedUntilEpochMs, pace, flag, holding };
+      const { avail, breaker, nextAtEpochMs, pausedUntilEpochMs, pace, flag, holding, window } = toLane(unmarshall(answer.Attributes ?? {}));
+      return { kind: 'granted', avail, breaker, nextAtEpochMs, pausedUntilEpochMs, pace, flag, holding, window };
     } catch (error) {
       const failure = writeFailure(error);
       if (failure.kind === 'refused') return { kind: 'refused', lane: failure.item === undefined ? undefined : toLane(failure.item) };
@@ -100,7 +101,7 @@ export function createDynamoDbLanes(db: DynamoDBClient, tables: { endpoints: str
     return move(endpointId, x, { sets: [`${nextAt} = ${x.value(toEpochMs)}`], removes: [], clauses: [isStill] });
   };
 
-  return { admit, exchange, giveBack, reapLease, reapClaim, moveBreaker, moveRate, ...createHolding(move) };
+  return { admit, exchange, giveBack, reapLease, reapClaim, moveBreaker, moveRate, ...createHolding(move), ...createWindows(move) };
 }
 
 function movedAvail(x: Expressions, slots: number): Change {
@@ -167,7 +168,7 @@ function returned(x: Expressions, give: GiveBack): Change {
   const kept = give.keep.length > 0;
   const released = give.release.map((key) => `${x.name('claims')}.${x.name(key)}`);
   return {
-    sets: [...(kept ? [`${lease} = ${x.value(leaseValue({ slots: 0, expiresEpochMs: give.expiresEpochMs }))}`] : []), ...failureCount(x, give)],
+    sets: [...(kept ? [`${lease} = ${x.value(leaseValue({ slots: 0, expiresEpochMs: give.expiresEpochMs }))}`] : []), ...failureCount(x, give), ...(give.counted === undefined ? [] : countedIn(x, give.counted))],
     removes: [...(kept ? [] : [lease]), ...released],
     // The slots are compared, not only the lease's existence: a repeat by the SDK of a write that kept the lease would
     // else add them twice. And each claim must still be ours: after an expiry it may be another worker's.

@@ -1,6 +1,7 @@
 import type { Breaker, OpenBreaker } from './breaker.ts';
 import type { FlagReason } from './classify.ts';
 import type { Pace } from './pace.ts';
+import type { Window } from './statistics.ts';
 
 /**
  * The lane of one endpoint as DynamoDB holds it, and the pure questions that a worker asks of it. `avail` plus the slots
@@ -31,6 +32,8 @@ export interface Lane {
   readonly holding: Holding | undefined;
   /** The drain's run that serves it now. */
   readonly drain: { readonly leaseId: string; readonly expiresEpochMs: number } | undefined;
+  /** What its attempts counted since the window began; undefined where nothing did. It decides nothing. */
+  readonly window: Window | undefined;
 }
 
 export interface Flag {

@@ -288,6 +288,25 @@ export const pace = {
   swaps: 8,
 } as const;
 
+/** What each lane counts of its attempts (L6, L7, T5, T11). */
+export const statistics = {
+  /** Share by which a percentile may be off; 5 % are promised, and the rest is for rounding. */
+  accuracy: 0.049,
+  /** Durations below and beyond are not told apart: no budget is that short, and none that long. */
+  minMs: 5,
+  maxMs: 60_000,
+  /** Bins of a lane: with 4.9 % they span durations of one to twenty-three. Each is billed with every write of the lane. */
+  maxBins: 32,
+  /** A window ends after so long where it has counted `minSamples`, and after `maxWindowS` whatever it has. */
+  windowS: 300,
+  minSamples: 20,
+  maxWindowS: 3_600,
+  /** Windows that have ended are kept for 30 days: a policy that is to be changed is checked against weeks. */
+  ttlS: 30 * 86_400,
+  /** Below any part of a rank that matters: 0.95 of 20 is 19.000000000000004 somewhere. */
+  rankGrain: 1e-9,
+} as const;
+
 /** Requests a second to one endpoint, beside its lane (O7). */
 export const rate = {
   /** One in a hundred seconds. */

@@ -2,6 +2,7 @@ import type { Breaker, OpenBreaker } from '../core/breaker.ts';
 import type { Claim, Flag, Lane, Lease, Wanted } from '../core/lane.ts';
 import type { Pace } from '../core/pace.ts';
 import type { UnknownRecord, WaitingRecord } from '../core/record.ts';
+import type { Tally, Window } from '../core/statistics.ts';
 
 /** A lane as one worker sees it: every method is one conditional write. */
 export interface Lanes {
@@ -33,6 +34,10 @@ export interface Lanes {
    * `isReady`: they may be sent before it, were there room.
    */
   hold(endpointId: string, note: { count: number; nowEpochMs: number; wakeAtEpochMs: number; isReady: boolean }): Promise<HoldAnswer>;
+  /** Counts deliveries that came and got no lease; best effort, and twice where an answer is lost: it decides nothing. */
+  countOffers(endpointId: string, counted: NonNullable<GiveBack['counted']>): Promise<void>;
+  /** Takes out a window that has ended, exactly as it is now; undefined where it is gone already, or that is not known. */
+  takeWindow(endpointId: string, seen: Window): Promise<Window | undefined>;
   /** Notes another wake-up, if that is still exactly `from`. */
   moveWakeUp(endpointId: string, fromEpochMs: number, toEpochMs: number): Promise<MoveAnswer>;
   /** Begins a run of the drain where anything is held, and no other run is alive. Until it ends, the wake-up is its expiry. */
@@ -107,7 +112,7 @@ export type AdmitAnswer =
   | { kind: 'throttled' };
 
 /** What a sender must know of a lane beside its own lease: the slots that are left, health, rate, and whether anything is held. */
-export type LaneState = Pick<Lane, 'avail' | 'breaker' | 'nextAtEpochMs' | 'pausedUntilEpochMs' | 'pace' | 'flag' | 'holding'>;
+export type LaneState = Pick<Lane, 'avail' | 'breaker' | 'nextAtEpochMs' | 'pausedUntilEpochMs' | 'pace' | 'flag' | 'holding' | 'window'>;
 
 export interface GiveBack {
   readonly endpointId: string;
@@ -119,6 +124,8 @@ export interface GiveBack {
   /** Attempts of this lease by verdict, in the order in which they ended. */
   readonly successes: number;
   readonly failures: number;
+  /** What its attempts count for, and when, for a window that begins with them. */
+  readonly counted?: { readonly tally: Tally; readonly atEpochMs: number };
 }
 
 /** `lost`: the lease had been reaped, and claims of it may be left; their messages must not be acknowledged. */

@@ -8,6 +8,7 @@ import type { AttemptOutcome } from '../../../lambdas/shared/core/outcome.ts';
 import { afterLook, type Found } from '../../../lambdas/shared/core/reconcile.ts';
 import type { DeadRecord, DeliveryRecord, UnknownRecord, WaitingRecord } from '../../../lambdas/shared/core/record.ts';
 import { blankOf } from '../../../lambdas/deliver/decide-copy.ts';
+import { emptyTally } from '../../../lambdas/shared/core/statistics.ts';
 import type { Admission, AdmitAnswer, GiveBack, LaneGuard } from '../../../lambdas/shared/ports/index.ts';
 import { closedBreaker, configOf, endpointOf, openBreaker, timed } from '../builders.ts';
 import { events, type Delivery, type History, type Planned, type Sender } from './history.ts';
@@ -279,6 +280,8 @@ function giveOf(h: History, { leaseId, expiresEpochMs, deliveries }: Sender): Gi
     endpointId: h.endpointId, leaseId, expiresEpochMs, slots: deliveries.length,
     release: keys(deliveries.filter((d) => !keeps(d))), keep: keys(deliveries.filter(keeps)),
     successes, failures: judged.length - successes,
+    // Counted once, whatever becomes of the write.
+    counted: { tally: { ...emptyTally, attempts: deliveries.length, answers: new Map(judged.length === 0 ? [] : [[50, judged.length]]) }, atEpochMs: h.nowEpochMs },
   };
 }
 

@@ -8,6 +8,7 @@ import type { Breaker } from '../../../lambdas/shared/core/breaker.ts';
 import type { Pace } from '../../../lambdas/shared/core/pace.ts';
 import { claimEndsEpochMs, removedCfg, type Claim, type Lane, type Lease } from '../../../lambdas/shared/core/lane.ts';
 import { stateName, type DeadRecord, type DeliveryRecord, type WaitingRecord } from '../../../lambdas/shared/core/record.ts';
+import { emptyTally, merged } from '../../../lambdas/shared/core/statistics.ts';
 import type { Admission, DrainEnd, DrainRun, GiveBack, LaneGuard, ReapClaim } from '../../../lambdas/shared/ports/index.ts';
 
 export interface State {
@@ -209,7 +210,7 @@ export function removed(state: State, seen: string | undefined): Seen {
 const reasons = (all: Readonly<Record<string, boolean>>): string[] => Object.keys(all).filter((reason) => all[reason]);
 
 function granted(state: State, lane: Lane): Seen {
-  return { state: { ...state, lane }, seen: { kind: 'granted', avail: lane.avail, breaker: lane.breaker, nextAtEpochMs: lane.nextAtEpochMs, pausedUntilEpochMs: lane.pausedUntilEpochMs, pace: lane.pace, flag: lane.flag, holding: lane.holding } };
+  return { state: { ...state, lane }, seen: { kind: 'granted', avail: lane.avail, breaker: lane.breaker, nextAtEpochMs: lane.nextAtEpochMs, pausedUntilEpochMs: lane.pausedUntilEpochMs, pace: lane.pace, flag: lane.flag, holding: lane.holding, window: lane.window } };
 }
 
 /** What stands in the way of an admission that finds `avail` slots. */
@@ -247,7 +248,9 @@ function returned(lane: Lane, give: GiveBack): Lane {
   const leases = without(lane.leases, [give.leaseId]);
   if (give.keep.length > 0) leases.set(give.leaseId, { slots: 0, expiresEpochMs: give.expiresEpochMs });
   const failures = give.successes > 0 ? 0 : lane.failures + give.failures;
-  return { ...lane, avail: lane.avail + give.slots, leases, claims: without(lane.claims, give.release), failures };
+  const { counted } = give;
+  const window = counted === undefined ? lane.window : { sinceEpochMs: lane.window?.sinceEpochMs ?? counted.atEpochMs, ...merged(lane.window ?? emptyTally, counted.tally) };
+  return { ...lane, avail: lane.avail + give.slots, leases, claims: without(lane.claims, give.release), failures, window };
 }
 
 function isClaim(found: Claim | undefined, claim: Claim): boolean {

@@ -1,0 +1,128 @@
+import { DDSketch } from '@datadog/sketches-js';
+import { statistics as limits } from '../limits/numbers.ts';
+import type { CountedOutcome } from './decide.ts';
+
+/** How often a duration fell into each of the bins, whose width grows with the duration. Bins of two histograms add up. */
+export type Bins = ReadonlyMap<number, number>;
+
+/** What the attempts of a lease, or of a window, add to an endpoint's statistics. */
+export interface Tally {
+  /** Attempts that ended, whatever came of them. */
+  readonly attempts: number;
+  readonly delivered: number;
+  /** Of the attempts, those that got no connection. */
+  readonly unconnected: number;
+  /** Deliveries that came for the first time. */
+  readonly offered: number;
+  /** Of these, those for which there was no room. */
+  readonly shed: number;
+  /** For how long the attempts had a slot, together. */
+  readonly busyMs: number;
+  /** Of what was delivered: from the request to the head of the answer. */
+  readonly answers: Bins;
+  /** Of the others: for how long they had a slot. */
+  readonly failures: Bins;
+}
+
+/** What was counted since a time. */
+export interface Window extends Tally {
+  readonly sinceEpochMs: number;
+}
+
+export const emptyTally: Tally = { attempts: 0, delivered: 0, unconnected: 0, offered: 0, shed: 0, busyMs: 0, answers: new Map(), failures: new Map() };
+
+/** Only its mapping is used: counts of a lane are added up in DynamoDB, by writes that need not read them. */
+const { mapping } = new DDSketch({ relativeAccuracy: limits.accuracy });
+
+/** The bin of a duration; those beyond the bounds fall into the last ones. */
+export function binOf(ms: number): number {
+  return mapping.key(Math.min(limits.maxMs, Math.max(limits.minMs, ms)));
+}
+
+/** The duration that a bin stands for: no duration in it is further away than the accuracy. */
+export function msOf(bin: number): number {
+  return Math.round(mapping.value(bin));
+}
+
+/**
+ * The bin to count a duration in, of a lane that has `known` ones: every bin makes each write of the lane larger. Where they are
+ * many, a duration goes to the next longer one that is known: it may look slower than it was, and a new longest is never lost.
+ */
+export function boundedBin(ms: number, known: ReadonlySet<number>): number {
+  const bin = binOf(ms);
+  if (known.size < limits.maxBins || known.has(bin)) return bin;
+  const longer = [...known].filter((other) => other > bin);
+  return longer.length === 0 ? bin : Math.min(...longer);
+}
+
+/** What one lease's attempts count for. `before`: what the lane had counted when the lease was taken. */
+export function tallyOf(outcomes: readonly CountedOutcome[], offered: number, before: Window | undefined): Tally {
+  const known = new Set([...(before?.answers.keys() ?? []), ...(before?.failures.keys() ?? [])]);
+  const [answers, failures] = [new Map<number, number>(), new Map<number, number>()];
+  const counts = { attempts: 0, delivered: 0, unconnected: 0, busyMs: 0 };
+  for (const outcome of outcomes) {
+    if (outcome.kind === 'invalidConfiguration') continue;
+    const isDelivered = outcome.kind === 'answered' && outcome.status >= 200 && outcome.status < 300;
+    const bin = boundedBin(isDelivered ? (outcome.phasesMs.headers ?? outcome.durationMs) : outcome.durationMs, known);
+    known.add(bin);
+    const bins = isDelivered ? answers : failures;
+    bins.set(bin, (bins.get(bin) ?? 0) + 1);
+    counts.attempts++;
+    counts.delivered += Number(isDelivered);
+    counts.unconnected += Number(outcome.kind === 'unsent' && outcome.phase !== 'write');
+    counts.busyMs += Math.round(outcome.durationMs);
+  }
+  return { ...emptyTally, ...counts, offered, answers, failures };
+}
+
+export function isEmpty({ attempts, offered, shed }: Tally): boolean {
+  return attempts === 0 && offered === 0 && shed === 0;
+}
+
+export function mergedBins(...all: readonly Bins[]): Bins {
+  const merged = new Map<number, number>();
+  for (const bins of all) for (const [bin, count] of bins) merged.set(bin, (merged.get(bin) ?? 0) + count);
+  return merged;
+}
+
+export function merged(a: Tally, b: Tally): Tally {
+  return {
+    attempts: a.attempts + b.attempts, delivered: a.delivered + b.delivered, unconnected: a.unconnected + b.unconnected,
+    offered: a.offered + b.offered, shed: a.shed + b.shed, busyMs: a.busyMs + b.busyMs,
+    answers: mergedBins(a.answers, b.answers), failures: mergedBins(a.failures, b.failures),
+  };
+}
+
+export function countIn(bins: Bins): number {
+  return [...bins.values()].reduce((sum, count) => sum + count, 0);
+}
+
+/** The duration that a share of the counted ones does not exceed (nearest rank), in milliseconds; undefined of none. */
+export function percentile(bins: Bins, share: number): number | undefined {
+  const rank = Math.max(1, Math.ceil(share * countIn(bins) - limits.rankGrain));
+  let seen = 0;
+  for (const bin of [...bins.keys()].sort((a, b) => a - b)) {
+    seen += bins.get(bin) ?? 0;
+    if (seen >= rank) return msOf(bin);
+  }
+  return undefined;
+}
+
+export interface Percentiles {
+  readonly p50: number;
+  readonly p95: number;
+  readonly p99: number;
+}
+
+/** Of all attempts: one that was cut off counts with the time after which it was. */
+export function percentilesOf({ answers, failures }: Pick<Tally, 'answers' | 'failures'>): Percentiles | undefined {
+  const all = mergedBins(answers, failures);
+  const [p50, p95, p99] = [0.5, 0.95, 0.99].map((share) => percentile(all, share));
+  return p50 === undefined || p95 === undefined || p99 === undefined ? undefined : { p50, p95, p99 };
+}
+
+/** True where a window is to be put away: it says enough, or it is old. */
+export function isOver(window: Window, nowEpochMs: number): boolean {
+  const ageS = (nowEpochMs - window.sinceEpochMs) / 1_000;
+  return ageS >= limits.maxWindowS || (ageS >= limits.windowS && window.attempts + window.shed >= limits.minSamples);
+}
