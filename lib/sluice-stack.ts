@@ -23,6 +23,7 @@ export class SluiceStack extends Stack {
       endpointsTable: tables.endpoints.tableName,
       deliveriesTable: tables.deliveries.tableName,
       payloadsTable: tables.payloads.tableName,
+      statisticsTable: tables.statistics.tableName,
       deliverFunction: deliver.function.functionName,
       drainFunction: drain.function.functionName,
       sweepFunction: sweep.function.functionName,

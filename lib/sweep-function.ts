@@ -27,6 +27,7 @@ export class SweepFunction extends Construct {
       environment: {
         [env.endpointsTable]: tables.endpoints.tableName,
         [env.deliveriesTable]: tables.deliveries.tableName,
+        [env.statisticsTable]: tables.statistics.tableName,
         [env.drainQueueUrl]: queues.drain.queueUrl,
         [env.deadLetterQueueUrl]: queues.deadLetter.queueUrl,
       },
@@ -53,10 +54,12 @@ export class SweepFunction extends Construct {
 
 function sweepStatements({ queues, tables }: SweepFunctionProps) {
   return [
-    allow(['dynamodb:GetItem', 'dynamodb:UpdateItem'], tables.endpoints.tableArn),
+    // Every lane is looked at once a minute.
+    allow(['dynamodb:GetItem', 'dynamodb:Scan', 'dynamodb:UpdateItem'], tables.endpoints.tableArn),
+    allow(['dynamodb:GetItem', 'dynamodb:PutItem'], tables.statistics.tableArn),
     allow(['dynamodb:Query'], indexArn(tables.endpoints, holdingIndex)),
     // A part a minute, and all of it once an hour.
-    allow(['dynamodb:Scan'], indexArn(tables.deliveries, attentionIndex)),
+    allow(['dynamodb:Query', 'dynamodb:Scan'], indexArn(tables.deliveries, attentionIndex)),
     allow(['dynamodb:Query'], indexArn(tables.deliveries, unknownIndex)),
     allow(['sqs:SendMessage'], queues.drain.queueArn),
     // What a copy in the dead-letter queue is worth its record says.

@@ -9,13 +9,14 @@ import type { StageConfig } from './stage-config.ts';
 const ttlAttribute = 'ttlEpochS';
 
 /**
- * The three tables: Endpoints (small and precious: configuration and lanes), Deliveries (one record per endpoint and event)
- * and Payloads (of what is held).
+ * The tables: Endpoints (small and precious: configuration and lanes), Deliveries (one record per endpoint and event), Payloads
+ * (of what is held) and Statistics (what lanes have counted).
  */
 export class Tables extends Construct {
   readonly endpoints: TableV2;
   readonly deliveries: TableV2;
   readonly payloads: TableV2;
+  readonly statistics: TableV2;
 
   constructor(scope: Construct, id: string, stage: StageConfig) {
     super(scope, id);
@@ -70,6 +71,16 @@ export class Tables extends Construct {
       ...common,
       billing: Billing.onDemand({ maxReadRequestUnits: hold.maxReadUnits, maxWriteRequestUnits: hold.maxWriteUnits }),
       partitionKey: { name: 'pk', type: AttributeType.STRING },
+    });
+
+    this.statistics = new TableV2(this, 'Statistics', {
+      ...common,
+      // Measurements of the last weeks: nothing is decided by them, and nothing is lost with them.
+      pointInTimeRecoverySpecification: { pointInTimeRecoveryEnabled: false },
+      deletionProtection: false,
+      removalPolicy: RemovalPolicy.DESTROY,
+      partitionKey: { name: 'pk', type: AttributeType.STRING },
+      sortKey: { name: 'sinceEpochMs', type: AttributeType.NUMBER },
     });
   }
 }

@@ -1,9 +1,10 @@
 import { createDynamoDb, createSqs } from '../shared/adapters/aws-clients.ts';
 import { tidyDeadLetters } from '../shared/adapters/dead-letter-walk.ts';
+import { createAttention } from '../shared/adapters/dynamodb-attention.ts';
+import { createEndedWindows } from '../shared/adapters/dynamodb-ended-windows.ts';
 import { createHoldingIndex } from '../shared/adapters/dynamodb-holding-index.ts';
 import { createDynamoDbLanes } from '../shared/adapters/dynamodb-lanes.ts';
 import { createDynamoDbRecords } from '../shared/adapters/dynamodb-records.ts';
-import { createUnknownIndex } from '../shared/adapters/dynamodb-unknown.ts';
 import { createPowertoolsTelemetry } from '../shared/adapters/powertools-telemetry.ts';
 import { createSqsDeadLetters } from '../shared/adapters/sqs-dead-letters.ts';
 import { sendWakeUp } from '../shared/adapters/wake-ups.ts';
@@ -20,7 +21,7 @@ export function createDeps(environment: NodeJS.ProcessEnv = process.env): Runnin
     if (value === undefined || value === '') throw new Error(`environment variable ${name} is missing`);
     return value;
   };
-  const tables = { endpoints: required(env.endpointsTable), deliveries: required(env.deliveriesTable) };
+  const tables = { endpoints: required(env.endpointsTable), deliveries: required(env.deliveriesTable), statistics: required(env.statisticsTable) };
   const drainQueueUrl = required(env.drainQueueUrl);
   const deadLetterQueueUrl = required(env.deadLetterQueueUrl);
   const db = createDynamoDb(awsCalls);
@@ -30,14 +31,14 @@ export function createDeps(environment: NodeJS.ProcessEnv = process.env): Runnin
   // No waiting for copies: a request that waits is cut off by the client's own limit.
   const queue = createSqsDeadLetters(sqs, deadLetterQueueUrl, { lookS: limits.tidyLookS, waitS: 0 });
   const records = createDynamoDbRecords(db, tables);
-  const unknown = createUnknownIndex(db, tables.deliveries);
   return {
     clock: { nowEpochMs: () => Date.now(), monotonicMs: () => performance.now() },
     telemetry,
     lanes: createDynamoDbLanes(db, tables),
     holding: createHoldingIndex(db, tables),
     wake: (endpointId) => sendWakeUp(sqs, drainQueueUrl, endpointId),
-    oldestUnknown: () => unknown.oldestEpochMs(),
+    attention: createAttention(db, tables),
+    windows: createEndedWindows(db, tables.statistics),
     deadLetters: { ready: () => queue.ready(), tidy: (mayGoOn) => tidyDeadLetters({ queue, records }, { mayGoOn }) },
   };
 }

@@ -1,5 +1,6 @@
 import { sweep as limits } from '../shared/limits/numbers.ts';
-import type { Clock, Lanes, Telemetry, Tidied } from '../shared/ports/index.ts';
+import type { Lanes, Tidied } from '../shared/ports/index.ts';
+import { attendEndpoints, type AttendDeps } from './attend.ts';
 
 /** A lane whose wake-up is overdue. */
 export interface Overdue {
@@ -7,10 +8,8 @@ export interface Overdue {
   readonly wakeAtEpochMs: number;
 }
 
-export interface SweepDeps {
-  readonly clock: Clock;
-  readonly telemetry: Telemetry;
-  readonly lanes: Pick<Lanes, 'moveWakeUp' | 'hold'>;
+export interface SweepDeps extends AttendDeps {
+  readonly lanes: Pick<Lanes, 'moveWakeUp' | 'hold' | 'takeWindow'>;
   readonly holding: {
     /** Lanes whose wake-up was due before a time, the longest overdue first. */
     overdue(beforeEpochMs: number, limit: number): Promise<readonly Overdue[]>;
@@ -21,8 +20,6 @@ export interface SweepDeps {
   };
   /** Wakes the drain now. Rejects if that is not known to be ordered. */
   wake(endpointId: string): Promise<void>;
-  /** Since when the oldest delivery is unknown; undefined where none is. Rejects where that cannot be read. */
-  oldestUnknown(): Promise<number | undefined>;
   readonly deadLetters: {
     /** Copies in the dead-letter queue that could be received now, about. */
     ready(): Promise<number>;
@@ -34,26 +31,20 @@ export interface SweepDeps {
 /**
  * Finds what lost its wake-up, and orders another. Also looks through a part of what is held, all of it once an hour, for endpoints
  * whose lane does not know of it: a hold that died half way, whose message never came back, or a burial that nobody finished.
+ * Beside that it looks at every lane, for endpoints that need somebody (attend.ts).
  * With the time that is left it clears stale copies out of the dead-letter queue.
  */
 export async function sweep(deps: SweepDeps): Promise<void> {
   const startedMs = deps.clock.monotonicMs();
-  await gaugeUnknown(deps);
-  const woken = await wakeOverdue(deps);
-  const found = await repairLanes(deps);
+  // Beside each other: what is seen must not come later because much is to be woken, nor the other way round.
+  const [{ woken, found }] = await Promise.all([wakeAndRepair(deps), attendEndpoints(deps)]);
   deps.telemetry.event('swept', { woken, found });
   await tidy(deps, startedMs);
 }
 
-/** How long somebody has not known of a delivery whether it arrived: 0 where all is known. */
-async function gaugeUnknown(deps: SweepDeps): Promise<void> {
-  try {
-    const sinceEpochMs = await deps.oldestUnknown();
-    const ageMs = sinceEpochMs === undefined ? 0 : deps.clock.nowEpochMs() - sinceEpochMs;
-    deps.telemetry.gauge('oldest_unknown_age', Math.max(0, Math.round(ageMs / 1_000)));
-  } catch (error) {
-    deps.telemetry.fault('unknown-unread', error);
-  }
+async function wakeAndRepair(deps: SweepDeps): Promise<{ woken: number; found: number }> {
+  const woken = await wakeOverdue(deps);
+  return { woken, found: await repairLanes(deps) };
 }
 
 /** Never costs the rest of the run anything: it comes last, and what it does not get done stays harmless. */

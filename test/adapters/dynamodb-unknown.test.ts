@@ -22,7 +22,7 @@ describe('what is unknown', () => {
   it('is found by who looks for it while it is looked for, the longest due first; by a person always; and is out of both with a decision', async () => {
     const index = createUnknownIndex(subject.client, tables.deliveries);
     const held = createHeldIndex(subject.client, tables.deliveries);
-    expect(await index.oldestEpochMs()).toBeUndefined();
+    expect(await index.oldestByEndpoint()).toEqual(new Map());
     expect(await index.keys(undefined)).toEqual([]);
     const late = await unknown('one', 'late', { nextLookEpochMs: t0EpochMs + 9, sinceEpochMs: t0EpochMs + 1 });
     const soon = await unknown('one', 'soon', { nextLookEpochMs: t0EpochMs - 9, sinceEpochMs: t0EpochMs + 2 });
@@ -35,11 +35,11 @@ describe('what is unknown', () => {
     expect([first.keys.length, (await held.unknown('one', 1, first.next)).keys[0]?.recordKey]).toEqual([1, late.recordKey]);
     expect((await index.keys('one')).toSorted()).toEqual([late, soon, stuck].map((r) => r.recordKey).toSorted());
     expect((await index.keys(undefined)).toSorted()).toEqual([late, soon, stuck, other].map((r) => r.recordKey).toSorted());
-    expect(await index.oldestEpochMs()).toBe(t0EpochMs - 7);
+    expect([...(await index.oldestByEndpoint())]).toEqual([['one', t0EpochMs - 7], ['two', t0EpochMs + 3]]);
 
     const { lastLease: _none, ...settled } = deliveredOf({ attempt: 1, ambiguous: 1 }, { endpointId: 'one', eventId: 'stuck' });
     expect(await subject.world.records.write(stuck, { ...settled, lastLease: { leaseId: 'l9', kind: 'settled' }, via: 'operator' })).toBe('written');
-    expect(await index.oldestEpochMs()).toBe(t0EpochMs + 1);
+    expect([...(await index.oldestByEndpoint())]).toEqual([['one', t0EpochMs + 1], ['two', t0EpochMs + 3]]);
     expect((await index.keys('one')).toSorted()).toEqual([late, soon].map((r) => r.recordKey).toSorted());
   });
 

@@ -303,6 +303,7 @@ class Run {
         attempt: () => undefined,
         event: () => undefined,
         gauge: () => undefined,
+        endpointGauge: () => undefined,
         fault: (name, error) => {
           // A dead-letter queue that is away is said, and is no bug.
           if (name !== 'bury-failed') this.faults.push(`${name}: ${String(error)}`);

@@ -20,6 +20,12 @@ export class FakeTelemetry implements Telemetry {
     this.gauges.set(name, value);
   }
 
+  readonly endpointGauges = new Map<string, number>();
+
+  endpointGauge(endpointId: string, name: string, value: number): void {
+    this.endpointGauges.set(`${endpointId} ${name}`, value);
+  }
+
   fault(name: string, error: unknown): void {
     this.faults.push({ name, error });
   }

@@ -4,6 +4,7 @@ import { sweep, type SweepDeps } from '../../lambdas/sweep/sweep.ts';
 import { awsCalls, sweep as limits } from '../../lambdas/shared/limits/numbers.ts';
 import { endpointOf, t0EpochMs, waitingOf } from '../support/builders.ts';
 import { Harness } from '../support/deliver-harness.ts';
+import { fakeAttention } from '../support/fake-attention.ts';
 
 let h: Harness;
 let woken: string[];
@@ -28,7 +29,7 @@ function depsOf(more: Partial<SweepDeps> = {}): SweepDeps {
       isKnown: async (endpointId) => (await h.store.lane(endpointId))?.holding !== undefined,
     },
     wake: (endpointId) => Promise.resolve(void woken.push(endpointId)),
-    oldestUnknown: () => Promise.resolve(undefined),
+    ...fakeAttention(h).deps,
     deadLetters: { ready: () => Promise.resolve(0), tidy: () => Promise.reject(new Error('there is nothing to tidy')) },
     ...more,
   };
@@ -136,24 +137,5 @@ describe('the dead-letter queue', () => {
     h.clock.advance(limits.graceMs + 1);
     await sweep(depsOf({ deadLetters: { ...walkOf(1).deadLetters, [method]: () => Promise.reject(new Error('SQS is away')) } }));
     expect([woken, h.telemetry.count('swept'), h.telemetry.faults.map(({ name }) => name)]).toEqual([['acme'], 1, ['tidy-failed']]);
-  });
-});
-
-describe('how long the oldest is unknown', () => {
-  it('is measured each minute, and is 0 where none is', async () => {
-    await sweep(depsOf({ oldestUnknown: () => Promise.resolve(t0EpochMs - 90_000) }));
-    expect(h.telemetry.gauges.get('oldest_unknown_age')).toBe(90);
-    await sweep(depsOf());
-    expect(h.telemetry.gauges.get('oldest_unknown_age')).toBe(0);
-    // A clock that is behind that of whoever made it unknown.
-    await sweep(depsOf({ oldestUnknown: () => Promise.resolve(t0EpochMs + 90_000) }));
-    expect(h.telemetry.gauges.get('oldest_unknown_age')).toBe(0);
-  });
-
-  it('costs the rest of the run nothing where it cannot be measured', async () => {
-    await sweep(depsOf({ oldestUnknown: () => Promise.reject(new Error('DynamoDB is away')) }));
-    expect(h.telemetry.gauges.size).toBe(0);
-    expect(h.telemetry.faults.map(({ name }) => name)).toEqual(['unknown-unread']);
-    expect(h.telemetry.count('swept')).toBe(1);
   });
 });

@@ -4,7 +4,7 @@ import type { Claim, Lane, Lease } from '../core/lane.ts';
 import type { Tally, Window } from '../core/statistics.ts';
 
 /** Attributes of a window: each is billed with every write of the lane, so their names are short. */
-const windowNames = { since: 'w0', attempts: 'wn', delivered: 'wd', unconnected: 'wu', offered: 'wo', shed: 'ws', busyMs: 'wb' } as const;
+const windowNames = { since: 'w0', attempts: 'wn', delivered: 'wd', unconnected: 'wu', offered: 'wo', shed: 'ws', busyMs: 'wb', lastFailure: 'wl' } as const;
 const counterNames = ['attempts', 'delivered', 'unconnected', 'offered', 'shed', 'busyMs'] as const;
 const binName = /^([gh])(\d+)$/;
 
@@ -77,7 +77,8 @@ export function toWindow(item: Readonly<Record<string, unknown>>): Window | unde
     if (kind === 'g' || kind === 'h') bins[kind].set(Number(bin), count as number);
   }
   const counts = Object.fromEntries(counterNames.map((name) => [name, (item[windowNames[name]] as number | undefined) ?? 0])) as Record<(typeof counterNames)[number], number>;
-  return { sinceEpochMs, ...counts, answers: bins.g, failures: bins.h };
+  const lastFailure = item[windowNames.lastFailure] as string | undefined;
+  return { sinceEpochMs, ...counts, answers: bins.g, failures: bins.h, ...(lastFailure === undefined ? {} : { lastFailure }) };
 }
 
 /** What of a tally is not nothing, by the names of its attributes. */
@@ -89,8 +90,8 @@ export function tallyAttributes(tally: Tally): [string, number][] {
   ].filter(([, count]) => count !== 0);
 }
 
-/** Attribute that says when a window began. */
-export const windowSince = windowNames.since;
+/** Attributes that say when a window began, and what its last failure said. */
+export const { since: windowSince, lastFailure: windowLastFailure } = windowNames;
 
 /** Every attribute of a window that was seen. */
 export function windowAttributes(window: Window): string[] {

@@ -1,8 +1,9 @@
 import { QueryCommand, type AttributeValue, type DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { marshall, unmarshall } from '@aws-sdk/util-dynamodb';
+import { endpointIdOfKey } from '../core/keys.ts';
 import type { UnknownRecord } from '../core/record.ts';
 import { attentionIndex, unknownIndex } from '../limits/names.ts';
-import { records as limits } from '../limits/numbers.ts';
+import { attention, records as limits } from '../limits/numbers.ts';
 import { readRecords } from './dynamodb-dead-letters.ts';
 import { attentionKey, unknownKey } from './dynamodb-record-item.ts';
 
@@ -12,11 +13,16 @@ export function createUnknownIndex(db: DynamoDBClient, table: string) {
     db.send(new QueryCommand({ TableName: table, IndexName, KeyConditionExpression: `${name} = :key`, ExpressionAttributeValues: marshall({ ':key': value }), ...more }));
   const shards = Array.from({ length: limits.unknownShards }, (_, shard) => unknownKey(shard));
 
-  /** Since when the oldest of the installation is unknown; undefined where none is. */
-  const oldestEpochMs = async (): Promise<number | undefined> => {
-    const answers = await Promise.all(shards.map((shard) => query(unknownIndex, 'upk', shard, { Limit: 1 })));
-    const found = answers.flatMap(({ Items = [] }) => Items.map((item) => unmarshall(item)['sinceEpochMs'] as number));
-    return found.length === 0 ? undefined : Math.min(...found);
+  /** By endpoint, since when its oldest is unknown, of the oldest of the installation: the first is that of all. */
+  const oldestByEndpoint = async (): Promise<ReadonlyMap<string, number>> => {
+    const answers = await Promise.all(shards.map((shard) => query(unknownIndex, 'upk', shard, { Limit: attention.unknownPage })));
+    const found = answers.flatMap(({ Items = [] }) => Items.map((item) => unmarshall(item)));
+    const oldest = new Map<string, number>();
+    for (const { pk, sinceEpochMs } of found.sort((a, b) => (a['sinceEpochMs'] as number) - (b['sinceEpochMs'] as number))) {
+      const endpointId = endpointIdOfKey(pk as string);
+      if (!oldest.has(endpointId)) oldest.set(endpointId, sinceEpochMs as number);
+    }
+    return oldest;
   };
 
   /** Record keys of one endpoint's, or of all; the index may be seconds behind. */
@@ -34,7 +40,7 @@ export function createUnknownIndex(db: DynamoDBClient, table: string) {
     return found;
   };
 
-  return { oldestEpochMs, keys };
+  return { oldestByEndpoint, keys };
 }
 
 /** Records of one endpoint, or of all, that are unknown now, since the longest first. Rejects where they cannot be read. */

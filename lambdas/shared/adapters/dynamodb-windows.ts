@@ -1,19 +1,20 @@
 import { removedCfg } from '../core/lane.ts';
 import type { GiveBack, Lanes } from '../ports/index.ts';
-import { tallyAttributes, windowAttributes, windowSince } from './dynamodb-lane-item.ts';
+import { tallyAttributes, windowAttributes, windowLastFailure, windowSince } from './dynamodb-lane-item.ts';
 import type { MoveLane } from './dynamodb-lane-write.ts';
 import { Expressions } from './expressions.ts';
 
 /** Assignments that add a tally to a lane's window, or begin one. */
 export function countedIn(x: Expressions, { tally, atEpochMs }: NonNullable<GiveBack['counted']>): string[] {
   const since = x.name(windowSince);
-  const zero = () => x.value(0);
+  const zero = x.value(0);
   return [
     `${since} = if_not_exists(${since}, ${x.value(atEpochMs)})`,
     ...tallyAttributes(tally).map(([attribute, count]) => {
       const name = x.name(attribute);
-      return `${name} = if_not_exists(${name}, ${zero()}) + ${x.value(count)}`;
+      return `${name} = if_not_exists(${name}, ${zero}) + ${x.value(count)}`;
     }),
+    ...(tally.lastFailure === undefined ? [] : [`${x.name(windowLastFailure)} = ${x.value(tally.lastFailure)}`]),
   ];
 }
 

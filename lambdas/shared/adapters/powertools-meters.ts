@@ -1,5 +1,7 @@
 import { Metrics } from '@aws-lambda-powertools/metrics';
-import { dimensions, endpointMetrics, fleetMetrics, metricNamespace, phaseMetric, type EndpointMetric, type FleetMetric } from '../limits/metrics.ts';
+import {
+  dimensions, endpointGauges, endpointMetrics, fleetMetrics, metricNamespace, phaseMetric, type EndpointGauge, type EndpointMetric, type FleetMetric, type MetricUnit,
+} from '../limits/metrics.ts';
 import type { AttemptLine } from '../ports/index.ts';
 
 /** Sockets of this environment: the most that were in use since the last look, and those that are idle now. */
@@ -10,6 +12,7 @@ export interface Meters {
   count(metric: FleetMetric, amount: number): void;
   countOf(endpointId: string, metric: EndpointMetric, amount: number): void;
   gauge(metric: FleetMetric, value: number): void;
+  gaugeOf(endpointId: string, metric: EndpointGauge, value: number): void;
   watchSockets(peaks: SocketPeaks): void;
   flush(): void;
 }
@@ -25,6 +28,7 @@ export function createMeters(serviceName: string): Meters {
   const byOutcome = new Map<string, Metrics>();
   const counts = new Map<FleetMetric, number>();
   const countsOf = new Map<string, Map<EndpointMetric, number>>();
+  const gaugesOf = new Map<string, Map<EndpointGauge, number>>();
   let sockets: SocketPeaks | undefined;
 
   const count = (metric: FleetMetric, amount: number) => void counts.set(metric, (counts.get(metric) ?? 0) + amount);
@@ -44,6 +48,7 @@ export function createMeters(serviceName: string): Meters {
     count,
     countOf,
     gauge,
+    gaugeOf: (endpointId, metric, value) => void gaugesOf.set(endpointId, (gaugesOf.get(endpointId) ?? new Map<EndpointGauge, number>()).set(metric, value)),
     attempt(line) {
       const isDelivered = line.state === 'delivered';
       count('attempts', 1);
@@ -72,17 +77,19 @@ export function createMeters(serviceName: string): Meters {
       counts.clear();
       // An empty set would be published as a warning.
       for (const set of [fleet, ...byOutcome.values()]) if (set.hasStoredMetrics()) set.publishStoredMetrics();
-      for (const [endpointId, own] of countsOf) publishOf(endpointId, own);
+      for (const [endpointId, own] of countsOf) publishOf(endpointId, own, endpointMetrics);
+      for (const [endpointId, own] of gaugesOf) publishOf(endpointId, own, endpointGauges);
       countsOf.clear();
+      gaugesOf.clear();
     },
   };
 }
 
 /** Without the function's name, so that what both senders say of an endpoint adds up. */
-function publishOf(endpointId: string, counts: ReadonlyMap<EndpointMetric, number>): void {
+function publishOf<Name extends string>(endpointId: string, values: ReadonlyMap<Name, number>, units: Readonly<Record<Name, { unit: MetricUnit }>>): void {
   const own = new Metrics({ namespace: metricNamespace, serviceName: 'none' });
   own.clearDefaultDimensions();
   own.addDimension(dimensions.endpointId, endpointId);
-  for (const [metric, value] of counts) own.addMetric(metric, endpointMetrics[metric].unit, value);
+  for (const [metric, value] of values) own.addMetric(metric, units[metric].unit, value);
   own.publishStoredMetrics();
 }

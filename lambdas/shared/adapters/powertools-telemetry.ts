@@ -33,6 +33,7 @@ export function createPowertoolsTelemetry(serviceName: string): RunningTelemetry
       if (forEndpoint !== undefined && typeof fields['endpointId'] === 'string') meters.countOf(fields['endpointId'], forEndpoint, count);
     },
     gauge: (name, value) => meters.gauge(name, value),
+    endpointGauge: (endpointId, name, value) => meters.gaugeOf(endpointId, name, value),
     fault(name, error, fields) {
       const { errorName, message } = error instanceof Error ? { errorName: error.name, message: error.message } : { errorName: typeof error, message: String(error) };
       logger.error(name, { ...fields, errorName, errorMessage: message.slice(0, records.maxDetailLength) });

@@ -22,6 +22,8 @@ export interface Tally {
   readonly answers: Bins;
   /** Of the others: for how long they had a slot. */
   readonly failures: Bins;
+  /** What the last of these said: a status, or the phase and cause that ended it. */
+  readonly lastFailure?: string;
 }
 
 /** What was counted since a time. */
@@ -59,6 +61,7 @@ export function boundedBin(ms: number, known: ReadonlySet<number>): number {
 export function tallyOf(outcomes: readonly CountedOutcome[], offered: number, before: Window | undefined): Tally {
   const known = new Set([...(before?.answers.keys() ?? []), ...(before?.failures.keys() ?? [])]);
   const [answers, failures] = [new Map<number, number>(), new Map<number, number>()];
+  let lastFailure: string | undefined;
   const counts = { attempts: 0, delivered: 0, unconnected: 0, busyMs: 0 };
   for (const outcome of outcomes) {
     if (outcome.kind === 'invalidConfiguration') continue;
@@ -71,8 +74,9 @@ export function tallyOf(outcomes: readonly CountedOutcome[], offered: number, be
     counts.delivered += Number(isDelivered);
     counts.unconnected += Number(outcome.kind === 'unsent' && outcome.phase !== 'write');
     counts.busyMs += Math.round(outcome.durationMs);
+    if (!isDelivered) lastFailure = outcome.kind === 'answered' ? String(outcome.status) : `${outcome.phase} ${outcome.cause}`.slice(0, limits.maxFailureLength);
   }
-  return { ...emptyTally, ...counts, offered, answers, failures };
+  return { ...emptyTally, ...counts, offered, answers, failures, ...withFailure(lastFailure) };
 }
 
 export function isEmpty({ attempts, offered, shed }: Tally): boolean {
@@ -90,8 +94,11 @@ export function merged(a: Tally, b: Tally): Tally {
     attempts: a.attempts + b.attempts, delivered: a.delivered + b.delivered, unconnected: a.unconnected + b.unconnected,
     offered: a.offered + b.offered, shed: a.shed + b.shed, busyMs: a.busyMs + b.busyMs,
     answers: mergedBins(a.answers, b.answers), failures: mergedBins(a.failures, b.failures),
+    ...withFailure(b.lastFailure ?? a.lastFailure),
   };
 }
+
+const withFailure = (lastFailure: string | undefined) => (lastFailure === undefined ? {} : { lastFailure });
 
 export function countIn(bins: Bins): number {
   return [...bins.values()].reduce((sum, count) => sum + count, 0);

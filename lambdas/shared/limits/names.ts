@@ -7,6 +7,7 @@ export const env = {
   deliveryQueueUrl: 'SLUICE_DELIVERY_QUEUE_URL',
   deadLetterQueueUrl: 'SLUICE_DEAD_LETTER_QUEUE_URL',
   payloadsTable: 'SLUICE_PAYLOADS_TABLE',
+  statisticsTable: 'SLUICE_STATISTICS_TABLE',
   drainQueueUrl: 'SLUICE_DRAIN_QUEUE_URL',
   /** What a wake-up's schedule sends to, in which group, and as whom. */
   drainQueueArn: 'SLUICE_DRAIN_QUEUE_ARN',
@@ -69,6 +70,8 @@ export const outputs = {
   endpointsTable: 'EndpointsTableName',
   deliveriesTable: 'DeliveriesTableName',
   payloadsTable: 'PayloadsTableName',
+  /** Windows of measurements that have ended. */
+  statisticsTable: 'StatisticsTableName',
   deliverFunction: 'DeliverFunctionName',
   drainFunction: 'DrainFunctionName',
   sweepFunction: 'SweepFunctionName',

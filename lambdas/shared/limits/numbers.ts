@@ -303,8 +303,35 @@ export const statistics = {
   maxWindowS: 3_600,
   /** Windows that have ended are kept for 30 days: a policy that is to be changed is checked against weeks. */
   ttlS: 30 * 86_400,
+  /** Kept of what the last failure said. */
+  maxFailureLength: 40,
   /** Below any part of a rank that matters: 0.95 of 20 is 19.000000000000004 somewhere. */
   rankGrain: 1e-9,
+} as const;
+
+/** From when on an endpoint needs attention: its gauges are published, and it is looked at by its alarms. */
+export const attention = {
+  /** Below these a ratio says nothing. */
+  minAttempts: 5,
+  minOffers: 10,
+  /** The least that is reported; the alarms' thresholds lie above. */
+  least: { failure_ratio: 0.1, connect_failure_ratio: 0.1, shed_ratio: 0.05, occupancy_share: 0.05 },
+  /** Occupancy is unfair above this many times the share of attempts (L6). */
+  unfairFactor: 2,
+  /** A held delivery is reported from this age on: a wait before the next attempt is none of anybody's business. */
+  undeliveredS: 300,
+  /** A window that has just begun is no shorter for a rate. */
+  leastWindowMs: 10_000,
+  /** What a window said holds for as long as the next one takes at least. */
+  carriedMs: 300_000,
+  /** Unknown deliveries that are looked at, of each part of their index. */
+  unknownPage: 100,
+  /** Endpoints with gauges: as many as a query alarm of CloudWatch can follow. */
+  maxEndpoints: 500,
+  /** Lanes that are looked at beside each other, each with two calls at most. */
+  atOnce: 25,
+  /** For how long a run of the sweep looks at lanes. */
+  lookMs: 25_000,
 } as const;
 
 /** Requests a second to one endpoint, beside its lane (O7). */

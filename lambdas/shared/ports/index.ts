@@ -1,10 +1,11 @@
 import type { EndpointConfig } from '../limits/endpoint-schema.ts';
-import type { FleetMetric } from '../limits/metrics.ts';
+import type { EndpointGauge, FleetMetric } from '../limits/metrics.ts';
 import type { CountedOutcome } from '../core/decide.ts';
 import type { AttemptOutcome, Timing } from '../core/outcome.ts';
 import type { CopyHome } from '../core/receive.ts';
 import type { DeadRecord } from '../core/record.ts';
 
+export type * from './attention.ts';
 export type * from './dead-letters.ts';
 export type * from './holding.ts';
 export type * from './lanes.ts';
@@ -113,6 +114,8 @@ export interface Telemetry {
   event(name: string, fields: Readonly<Record<string, string | number | undefined>>): void;
   /** A fleet-wide value as of now. */
   gauge(name: FleetMetric, value: number): void;
+  /** A value of one endpoint as of now. */
+  endpointGauge(endpointId: string, name: EndpointGauge, value: number): void;
   /** A bug or failed infrastructure: somebody must look. */
   fault(name: string, error: unknown, fields?: Readonly<Record<string, string | number | undefined>>): void;
 }

@@ -1,0 +1,63 @@
+import { inFlight, type Lane } from './lane.ts';
+import { percentilesOf, type Percentiles, type Window } from './statistics.ts';
+
+/** What an endpoint can be told of itself (L7): as measured, with the arithmetic. */
+export interface Evidence {
+  /** Of how many attempts, since when; undefined of none. */
+  readonly window: { readonly sinceEpochMs: number; readonly attempts: number; readonly failed: number; readonly lastFailure: string | undefined } | undefined;
+  readonly latencyMs: Percentiles | undefined;
+  readonly slots: number;
+  readonly inFlight: number;
+  /** Of what came in the window; undefined where nothing did. */
+  readonly shedShare: number | undefined;
+  /** Deliveries that wait, about. */
+  readonly backlog: number;
+  readonly offeredPerSecond: number | undefined;
+  /** What the lane allows at the measured p95: slots ÷ p95. */
+  readonly sustainablePerSecond: number | undefined;
+  readonly breaker: 'closed' | 'open' | 'half-open';
+}
+
+/** @param window what the lane counts now, with the last one that has ended where that is short */
+export function evidenceOf(lane: Lane, window: Window | undefined, nowEpochMs: number): Evidence {
+  const latencyMs = window === undefined ? undefined : percentilesOf(window);
+  const seconds = window === undefined ? 0 : Math.max(1, (nowEpochMs - window.sinceEpochMs) / 1_000);
+  return {
+    window: window === undefined ? undefined : { sinceEpochMs: window.sinceEpochMs, attempts: window.attempts, failed: window.attempts - window.delivered, lastFailure: window.lastFailure },
+    latencyMs,
+    slots: lane.slots,
+    inFlight: inFlight(lane, nowEpochMs),
+    shedShare: window === undefined || window.offered === 0 ? undefined : window.shed / window.offered,
+    backlog: lane.holding?.count ?? 0,
+    offeredPerSecond: window === undefined ? undefined : window.offered / seconds,
+    sustainablePerSecond: latencyMs === undefined ? undefined : (1_000 * lane.slots) / latencyMs.p95,
+    breaker: lane.breaker?.state !== 'open' ? 'closed' : lane.breaker.untilEpochMs <= nowEpochMs ? 'half-open' : 'open',
+  };
+}
+
+/** The sentence that does the arithmetic (L7). */
+export function sentenceOf({ latencyMs, slots, offeredPerSecond, sustainablePerSecond }: Evidence): string {
+  if (latencyMs === undefined || sustainablePerSecond === undefined) return 'No attempt was measured lately.';
+  const allows = `95 of 100 requests end within ${seconds(latencyMs.p95)}; ${slots} at a time are then ${rate(sustainablePerSecond)}.`;
+  if (offeredPerSecond === undefined || offeredPerSecond === 0) return allows;
+  if (offeredPerSecond <= sustainablePerSecond) return `${allows} ${rate(offeredPerSecond)} are offered: it keeps up.`;
+  const neededMs = (1_000 * slots) / offeredPerSecond;
+  return `${allows} ${rate(offeredPerSecond)} are offered: it falls behind. To keep up, 95 of 100 must end within ${seconds(neededMs)}.`;
+}
+
+/** What an alarm's reader wants first: what is wrong, who else is affected, what waits, and what to do. */
+export function alarmText(endpointId: string, evidence: Evidence, othersIll: number, nowEpochMs: number): string {
+  const { window, shedShare, backlog, breaker } = evidence;
+  const said = [
+    ...(window === undefined || window.failed === 0 ? [] : [`${window.failed} of ${window.attempts} attempts failed in ${minutes(nowEpochMs - window.sinceEpochMs)}${window.lastFailure === undefined ? '' : ` (${window.lastFailure})`}.`]),
+    ...(shedShare === undefined || shedShare === 0 ? [] : [`No room for ${percent(shedShare)} of what came.`]),
+    ...(breaker === 'closed' ? [] : [`Its breaker is ${breaker}.`]),
+  ];
+  const rest = othersIll === 0 ? 'Others unaffected.' : othersIll === 1 ? 'One other needs attention too.' : `${othersIll} others need attention too.`;
+  return `${endpointId}: ${said.length === 0 ? 'needs attention.' : said.join(' ')} ${rest} ${backlog} waiting, none lost. Next: sluice status ${endpointId}`;
+}
+
+const seconds = (ms: number) => (ms < 1_000 ? `${Math.round(ms)} ms` : `${(ms / 1_000).toFixed(1)} s`);
+const rate = (perSecond: number) => (perSecond >= 1 ? `${perSecond.toFixed(1)} a second` : `${(60 * perSecond).toFixed(1)} a minute`);
+const percent = (share: number) => `${Math.round(100 * share)} %`;
+const minutes = (ms: number) => `${Math.max(1, Math.round(ms / 60_000))} min`;

@@ -1,0 +1,33 @@
+import type { Remembered } from '../core/attention.ts';
+import type { Lane } from '../core/lane.ts';
+import type { Window } from '../core/statistics.ts';
+
+/** An endpoint's lane, as the sweep reads it. */
+export interface SeenLane {
+  readonly endpointId: string;
+  readonly lane: Lane;
+}
+
+/** What the sweep looks at to find endpoints that need somebody. Each rejects where it cannot be read or written. */
+export interface Attention {
+  /** All lanes, page by page; eventually consistent. */
+  lanes(): AsyncIterable<readonly SeenLane[]>;
+  /** When the delivery was sent that is held and due first; undefined where nothing is held, or it is just leaving. */
+  heldSince(endpointId: string): Promise<number | undefined>;
+  /** By endpoint, since when its oldest delivery is unknown; of the oldest few hundred of the installation. */
+  unknownSince(): Promise<ReadonlyMap<string, number>>;
+  /** By endpoint, what the run before has left. */
+  remembered(): Promise<ReadonlyMap<string, Remembered>>;
+  remember(all: ReadonlyMap<string, Remembered>): Promise<void>;
+}
+
+/** Windows that have ended, by endpoint, kept for weeks (T11). */
+export interface Windows {
+  put(endpointId: string, window: EndedWindow): Promise<void>;
+  /** The newest first. */
+  newest(endpointId: string, limit: number): Promise<EndedWindow[]>;
+}
+
+export interface EndedWindow extends Window {
+  readonly endedEpochMs: number;
+}

@@ -1,0 +1,46 @@
+import type { Remembered } from '../../lambdas/shared/core/attention.ts';
+import type { Attention, EndedWindow, Windows } from '../../lambdas/shared/ports/index.ts';
+import type { Harness } from './deliver-harness.ts';
+
+/** What the sweep looks at, over a harness's store. */
+export interface FakeAttention {
+  readonly deps: { readonly attention: Attention; readonly windows: Windows };
+  readonly ended: Map<string, EndedWindow[]>;
+  readonly held: Map<string, number>;
+  readonly unknown: Map<string, number>;
+  /** Endpoints whose lanes there are. */
+  endpoints: string[];
+  remembered: ReadonlyMap<string, Remembered>;
+  /** Writes of what is remembered. */
+  writes: number;
+}
+
+export function fakeAttention(h: Harness): FakeAttention {
+  const fake: FakeAttention = {
+    ended: new Map(), held: new Map(), unknown: new Map(), endpoints: ['acme'], remembered: new Map(), writes: 0,
+    deps: {
+      windows: {
+        put: (endpointId, window) => Promise.resolve(void fake.ended.set(endpointId, [window, ...(fake.ended.get(endpointId) ?? [])])),
+        newest: (endpointId, limit) => Promise.resolve((fake.ended.get(endpointId) ?? []).slice(0, limit)),
+      },
+      attention: {
+        async *lanes() {
+          // A page each.
+          for (const endpointId of fake.endpoints) {
+            const lane = await h.store.lane(endpointId);
+            yield lane === undefined ? [] : [{ endpointId, lane }];
+          }
+        },
+        heldSince: (endpointId) => Promise.resolve(fake.held.get(endpointId)),
+        unknownSince: () => Promise.resolve(fake.unknown),
+        remembered: () => Promise.resolve(fake.remembered),
+        remember: (all) => {
+          fake.writes++;
+          fake.remembered = structuredClone(all);
+          return Promise.resolve();
+        },
+      },
+    },
+  };
+  return fake;
+}

@@ -1,0 +1,174 @@
+/** The sweep on fakes: which endpoints need somebody, what is said of them, and that it ends. */
+import { beforeEach, describe, expect, it } from 'vitest';
+import { attendEndpoints, type AttendDeps } from '../../lambdas/sweep/attend.ts';
+import { emptyTally, type Tally } from '../../lambdas/shared/core/statistics.ts';
+import { attention as limits, statistics } from '../../lambdas/shared/limits/numbers.ts';
+import { closedBreaker, endpointOf, openBreaker, t0EpochMs } from '../support/builders.ts';
+import { Harness } from '../support/deliver-harness.ts';
+import { fakeAttention, type FakeAttention } from '../support/fake-attention.ts';
+
+let h: Harness;
+let fake: FakeAttention;
+beforeEach(async () => {
+  h = await Harness.create();
+  await h.store.put(endpointOf({ endpointId: 'other' }));
+  fake = fakeAttention(h);
+  fake.endpoints = ['acme', 'other'];
+});
+
+const minuteMs = 60_000;
+
+/** One run of the sweep; what it published of endpoints. */
+async function run(more: Partial<AttendDeps> = {}): Promise<Record<string, number>> {
+  h.telemetry.endpointGauges.clear();
+  h.telemetry.gauges.clear();
+  await attendEndpoints({ clock: h.clock, telemetry: h.telemetry, lanes: h.store.lanes, ...fake.deps, ...more });
+  return Object.fromEntries(h.telemetry.endpointGauges);
+}
+
+const count = (endpointId: string, tally: Partial<Tally>) => h.store.lanes.countOffers(endpointId, { tally: { ...emptyTally, ...tally }, atEpochMs: h.clock.nowEpochMs() });
+const texts = () => h.telemetry.events.filter(({ name }) => name === 'endpoint-ill').map(({ fields }) => fields['text']);
+
+describe('an endpoint', () => {
+  it('that is well has no gauge, and costs no write', async () => {
+    await count('acme', { attempts: 1_000, delivered: 950, offered: 1_000, shed: 10, busyMs: 50_000 });
+    await count('other', { attempts: 900, delivered: 900, busyMs: 45_000 });
+    expect([await run(), fake.writes]).toEqual([{}, 0]);
+    expect(h.telemetry.gauges.get('endpoints_sick')).toBe(0);
+  });
+
+  it('that fails is said to, once in words, and each minute in numbers, until it ends with a zero', async () => {
+    await count('acme', { attempts: 40, delivered: 2, unconnected: 8, lastFailure: '503' });
+    await h.store.lanes.hold('acme', { count: 412, nowEpochMs: t0EpochMs, wakeAtEpochMs: t0EpochMs + 9e6, isReady: true });
+    h.clock.advance(3 * minuteMs);
+    expect(await run()).toEqual({ 'acme failure_ratio': 0.95, 'acme connect_failure_ratio': 0.2 });
+    expect(texts()).toEqual(['acme: 38 of 40 attempts failed in 3 min (503). Others unaffected. 412 waiting, none lost. Next: sluice status acme']);
+    expect([fake.writes, await run(), fake.writes]).toEqual([1, { 'acme failure_ratio': 0.95, 'acme connect_failure_ratio': 0.2 }, 1]);
+    await h.store.lanes.takeWindow('acme', (await h.lane()).window as never);
+    await count('acme', { attempts: 10, delivered: 10 });
+    expect(await run()).toEqual({ 'acme failure_ratio': 0, 'acme connect_failure_ratio': 0 });
+    expect([await run(), texts().length, h.telemetry.count('endpoint-well')]).toEqual([{}, 1, 1]);
+  });
+
+  it('goes on being said to, while its next window says too little', async () => {
+    await count('acme', { attempts: 40, delivered: 20 });
+    h.clock.advance(statistics.windowS * 1_000);
+    expect(await run()).toEqual({ 'acme failure_ratio': 0.5 });
+    expect(fake.ended.get('acme')).toMatchObject([{ sinceEpochMs: t0EpochMs, endedEpochMs: h.clock.nowEpochMs(), attempts: 40 }]);
+    expect((await h.lane()).window).toBeUndefined();
+    await count('acme', { attempts: limits.minAttempts - 1 });
+    h.clock.advance(minuteMs);
+    expect(await run()).toEqual({ 'acme failure_ratio': 0.5 });
+    // Not for ever.
+    h.clock.advance(limits.carriedMs);
+    expect(await run()).toEqual({ 'acme failure_ratio': 0 });
+    expect(await run()).toEqual({});
+  });
+
+  it('of which too little is known has no ratio', async () => {
+    await count('acme', { attempts: limits.minAttempts - 1, offered: limits.minOffers - 1, shed: limits.minOffers - 1 });
+    expect(await run()).toEqual({});
+  });
+
+  it('that sheds is said to, by what came', async () => {
+    await count('acme', { attempts: 80, delivered: 80, offered: 100, shed: 25 });
+    await count('other', { attempts: 80, delivered: 80 });
+    expect(await run()).toEqual({ 'acme shed_ratio': 0.25 });
+  });
+
+  it('that has a third of the traffic may have a third of the slots; one that has far more than its share is said to', async () => {
+    for (const endpointId of ['b', 'c']) await h.store.put(endpointOf({ endpointId }));
+    fake.endpoints = ['acme', 'other', 'b', 'c'];
+    const well = (attempts: number, ms: number) => ({ attempts, delivered: attempts, busyMs: attempts * ms });
+    await count('acme', well(300, 200));
+    for (const endpointId of ['other', 'b', 'c']) await count(endpointId, well(233, 200));
+    h.clock.advance(4 * minuteMs);
+    expect(await run()).toEqual({});
+    await count('b', well(20, 9_000));
+    expect(await run()).toEqual({ 'b occupancy_share': expect.closeTo(0.6, 1) as number });
+  });
+
+  it('has a breaker that is open for as long as the sweep has seen it, an oldest delivery, and an oldest unknown one', async () => {
+    await h.store.lanes.moveBreaker('acme', undefined, openBreaker());
+    fake.unknown.set('acme', t0EpochMs - 500_000);
+    fake.held.set('acme', t0EpochMs - limits.undeliveredS * 1_000 + 1_000);
+    await h.store.lanes.hold('acme', { count: 1, nowEpochMs: t0EpochMs, wakeAtEpochMs: t0EpochMs + 9e6, isReady: true });
+    // A second: a zero is the end of it.
+    expect(await run()).toEqual({ 'acme breaker_open_age': 1, 'acme oldest_unknown_age': 500 });
+    expect(h.telemetry.gauges).toEqual(new Map([['endpoints_sick', 1], ['held_deliveries', 1], ['breakers_open', 1], ['oldest_undelivered_age', limits.undeliveredS - 1], ['oldest_unknown_age', 500]]));
+    h.clock.advance(minuteMs);
+    expect(await run()).toEqual({ 'acme breaker_open_age': 60, 'acme oldest_unknown_age': 560, 'acme oldest_undelivered_age': limits.undeliveredS + 59 });
+    await h.store.lanes.moveBreaker('acme', openBreaker(), closedBreaker());
+    fake.unknown.clear();
+    expect(await run()).toEqual({ 'acme breaker_open_age': 0, 'acme oldest_unknown_age': 0, 'acme oldest_undelivered_age': limits.undeliveredS + 59 });
+    await h.store.lanes.moveBreaker('acme', closedBreaker(), openBreaker({ round: 2 }));
+    expect(await run()).toMatchObject({ 'acme breaker_open_age': 1 });
+  });
+
+  it('that was removed, or is not there any more, ends', async () => {
+    await count('acme', { attempts: 40 });
+    await count('other', { attempts: 40 });
+    expect(Object.keys(await run())).toEqual(['acme failure_ratio', 'other failure_ratio']);
+    await h.store.remove('acme');
+    fake.endpoints = ['acme'];
+    expect(await run()).toEqual({ 'acme failure_ratio': 0, 'other failure_ratio': 0 });
+    expect([await run(), fake.remembered.size]).toEqual([{}, 0]);
+  });
+});
+
+describe('a run', () => {
+  it('that has no time for all lanes says what it has seen, and ends nothing of the others', async () => {
+    await count('acme', { attempts: 40 });
+    await count('other', { attempts: 40 });
+    await run();
+    const slow = { ...h.clock, nowEpochMs: () => h.clock.nowEpochMs(), monotonicMs: () => (h.clock.advance(limits.lookMs), h.clock.monotonicMs()) };
+    expect(await run({ clock: slow })).toEqual({ 'acme failure_ratio': 1 });
+    expect(h.telemetry.count('attention-incomplete')).toBe(1);
+    expect([...fake.remembered.keys()].sort()).toEqual(['acme', 'other']);
+  });
+
+  it('that dies before it has published leaves nothing that never ends', async () => {
+    await count('acme', { attempts: 40 });
+    const dying = { ...h.telemetry, endpointGauge: () => { throw new Error('killed'); }, fault: () => undefined, event: () => undefined, gauge: () => undefined, attempt: () => undefined };
+    await run({ telemetry: dying });
+    await h.store.lanes.takeWindow('acme', (await h.lane()).window as never);
+    expect(await run()).toEqual({ 'acme failure_ratio': 0 });
+  });
+
+  it('publishes the worst where they are more than can be followed, and ends the others', async () => {
+    const names = [...Array(limits.maxEndpoints + 3).keys()].map((i) => `e${i}`);
+    for (const [i, endpointId] of names.entries()) {
+      await h.store.put(endpointOf({ endpointId }));
+      await count(endpointId, { attempts: 10 + i });
+    }
+    fake.endpoints = names;
+    const published = await run();
+    expect([Object.keys(published).length, 'e0 failure_ratio' in published, 'e3 failure_ratio' in published]).toEqual([limits.maxEndpoints, false, true]);
+    expect(h.telemetry.gauges.get('endpoints_sick')).toBe(names.length);
+    await count('e0', { attempts: 1_000 });
+    expect(await run()).toMatchObject({ 'e0 failure_ratio': 1, 'e3 failure_ratio': 0 });
+  });
+
+  it.each([
+    ['lanes', { lanes: () => { throw new Error('away'); } }, 'attention-failed'],
+    ['remembered', { remembered: () => Promise.reject(new Error('away')) }, 'attention-failed'],
+    ['remember', { remember: () => Promise.reject(new Error('away')) }, 'attention-failed'],
+    ['unknownSince', { unknownSince: () => Promise.reject(new Error('away')) }, 'unknown-unread'],
+    ['heldSince', { heldSince: () => Promise.reject(new Error('away')) }, 'held-unread'],
+  ])('costs nothing else where %s cannot be had', async (_what, methods, fault) => {
+    await count('acme', { attempts: 40 });
+    await h.store.lanes.hold('acme', { count: 1, nowEpochMs: t0EpochMs, wakeAtEpochMs: t0EpochMs + 9e6, isReady: true });
+    const published = await run({ attention: { ...fake.deps.attention, ...methods } });
+    expect(h.telemetry.faults.map(({ name }) => name)).toEqual([fault]);
+    expect(published).toEqual(fault === 'attention-failed' ? {} : { 'acme failure_ratio': 1 });
+    expect(h.telemetry.gauges.has('oldest_unknown_age')).toBe(!['attention-failed', 'unknown-unread'].includes(fault));
+  });
+
+  it('loses a window and nothing else where it cannot be put away', async () => {
+    await count('acme', { attempts: 40 });
+    h.clock.advance(statistics.windowS * 1_000);
+    expect(await run({ windows: { ...fake.deps.windows, put: () => Promise.reject(new Error('away')) } })).toEqual({ 'acme failure_ratio': 1 });
+    expect(h.telemetry.faults.map(({ name }) => name)).toEqual(['window-lost']);
+    expect([(await h.lane()).window, await run()]).toEqual([undefined, { 'acme failure_ratio': 1 }]);
+  });
+});
