@@ -75,10 +75,8 @@ export class Tables extends Construct {
 
     this.statistics = new TableV2(this, 'Statistics', {
       ...common,
-      // Measurements of the last weeks: nothing is decided by them, and nothing is lost with them.
+      // Measurements of the last weeks: nothing is decided by them, so no point of them is worth coming back to.
       pointInTimeRecoverySpecification: { pointInTimeRecoveryEnabled: false },
-      deletionProtection: false,
-      removalPolicy: RemovalPolicy.DESTROY,
       partitionKey: { name: 'pk', type: AttributeType.STRING },
       sortKey: { name: 'sinceEpochMs', type: AttributeType.NUMBER },
     });

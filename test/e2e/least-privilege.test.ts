@@ -189,7 +189,7 @@ const used: Record<string, string[]> = {
   ],
   Sweep: [
     'BatchGetItem', 'ChangeMessageVisibilityBatch', 'CreateLogStream', 'DeleteMessageBatch', 'GetItem', 'GetQueueAttributes', 'ListMessageMoveTasks',
-    'PutLogEvents', 'Query', 'ReceiveMessage', 'Scan', 'SendMessage', 'UpdateItem',
+    'PutItem', 'PutLogEvents', 'Query', 'ReceiveMessage', 'Scan', 'SendMessage', 'UpdateItem',
   ],
 };
 

@@ -27,7 +27,7 @@ const pinned = {
     'WebhooksQueuesDrainA50565D7',
     'WebhooksQueuesFault6689F381',
   ],
-  'AWS::DynamoDB::GlobalTable': ['WebhooksTablesDeliveriesEE2FFF54', 'WebhooksTablesEndpoints473EB730', 'WebhooksTablesPayloads2917AB3A'],
+  'AWS::DynamoDB::GlobalTable': ['WebhooksTablesDeliveriesEE2FFF54', 'WebhooksTablesEndpoints473EB730', 'WebhooksTablesPayloads2917AB3A', 'WebhooksTablesStatisticsA5FACB28'],
 };
 
 /** Changing one of these loses what goes by it: the schedules of a group, a source that was paused. */
@@ -68,14 +68,16 @@ describe('queues and tables', () => {
     template.allResourcesProperties('AWS::DynamoDB::GlobalTable', { SSESpecification: { SSEEnabled: false } });
   });
 
-  it('tables are on demand, recoverable, protected and expire by ttlEpochS', () => {
+  it('tables are on demand, protected, expire by ttlEpochS, and are recoverable where more than measurements is in them', () => {
     template.allResourcesProperties('AWS::DynamoDB::GlobalTable', {
       BillingMode: 'PAY_PER_REQUEST',
       TimeToLiveSpecification: { AttributeName: 'ttlEpochS', Enabled: true },
       Replicas: [
-        Match.objectLike({ DeletionProtectionEnabled: true, PointInTimeRecoverySpecification: { PointInTimeRecoveryEnabled: true } }),
+        Match.objectLike({ DeletionProtectionEnabled: true }),
       ],
     });
+    const recoverable = template.findResources('AWS::DynamoDB::GlobalTable', { Properties: { Replicas: [Match.objectLike({ PointInTimeRecoverySpecification: { PointInTimeRecoveryEnabled: true } })] } });
+    expect(Object.keys(recoverable).sort()).toEqual(pinned['AWS::DynamoDB::GlobalTable'].filter((id) => !id.includes('Statistics')));
   });
 
   it('hide a wake-up for six timeouts of the drain, in a queue without a redrive policy', () => {
@@ -188,6 +190,7 @@ describe('functions', () => {
       NODE_OPTIONS: '--enable-source-maps',
       SLUICE_ENDPOINTS_TABLE: { Ref: 'WebhooksTablesEndpoints473EB730' },
       SLUICE_DELIVERIES_TABLE: { Ref: 'WebhooksTablesDeliveriesEE2FFF54' },
+      SLUICE_STATISTICS_TABLE: { Ref: 'WebhooksTablesStatisticsA5FACB28' },
       SLUICE_DRAIN_QUEUE_URL: { Ref: 'WebhooksQueuesDrainA50565D7' },
       SLUICE_DEAD_LETTER_QUEUE_URL: { Ref: 'WebhooksQueuesDeadLetterEA78B091' },
     };
@@ -284,7 +287,7 @@ describe('IAM', () => {
   });
 
   it('names every action, and one resource by its exact ARN a statement', () => {
-    expect(statements()).toHaveLength(36);
+    expect(statements()).toHaveLength(37);
     for (const { Effect, Action, Resource } of statements()) {
       expect(Effect).toBe('Allow');
       expect([Action].flat().join()).not.toMatch(/[*?]/);
@@ -330,9 +333,10 @@ describe('IAM', () => {
       'QueuesDrain: sqs:SendMessage',
       'SweepLogs: logs:CreateLogStream logs:PutLogEvents',
       'TablesDeliveries: dynamodb:BatchGetItem',
-      'TablesDeliveries/index/attention: dynamodb:Scan', 'TablesDeliveries/index/unknown: dynamodb:Query',
+      'TablesDeliveries/index/attention: dynamodb:Query dynamodb:Scan', 'TablesDeliveries/index/unknown: dynamodb:Query',
       'TablesEndpoints/index/holding: dynamodb:Query',
-      'TablesEndpoints: dynamodb:GetItem dynamodb:UpdateItem',
+      'TablesEndpoints: dynamodb:GetItem dynamodb:Scan dynamodb:UpdateItem',
+      'TablesStatistics: dynamodb:GetItem dynamodb:PutItem',
     ]],
     ['SweepScheduleRole', ['SweepFunction: lambda:InvokeFunction']],
     ['WakeUps', ['QueuesDrain: sqs:SendMessage']],
@@ -370,6 +374,7 @@ describe('stack and construct', () => {
       'PayloadsTableName',
       'RecordVersion',
       'ReplayFunctionName',
+      'StatisticsTableName',
       'SweepFunctionName',
     ]);
     template.hasOutput('DeliverEventSourceId', { Value: { Ref: 'WebhooksDeliverSourceB8D3AA4B' } });
