@@ -5,10 +5,12 @@ import type { Command } from 'commander';
 import { createFleetSwitch } from '../../lambdas/shared/adapters/dynamodb-fleet.ts';
 import { readDead, readRecord } from '../../lambdas/shared/adapters/dynamodb-dead-letters.ts';
 import { endpointIdOf } from '../../lambdas/shared/adapters/dynamodb-endpoints.ts';
+import { createEndedWindows } from '../../lambdas/shared/adapters/dynamodb-ended-windows.ts';
 import { createUnknownIndex } from '../../lambdas/shared/adapters/dynamodb-unknown.ts';
 import type { Registered } from '../../lambdas/shared/adapters/dynamodb-registry.ts';
 import { claimKeyOf, endpointIdOfKey, recordKeyOf } from '../../lambdas/shared/core/keys.ts';
 import { triedFromEpochMs, type Breaker } from '../../lambdas/shared/core/breaker.ts';
+import { evidenceLines, evidenceOf, measuredOf, sentenceOf, type Evidence } from '../../lambdas/shared/core/evidence.ts';
 import { isStopped } from '../../lambdas/shared/core/fleet.ts';
 import { inFlight } from '../../lambdas/shared/core/lane.ts';
 import { parseMessage } from '../../lambdas/shared/core/parse.ts';
@@ -141,6 +143,12 @@ async function waitFor(target: Target, out: Output, recordKey: string, waiting: 
   throw failure(`Event ${waiting.eventId} is not settled after ${waiting.timeoutS} s; it goes on. Look again: sluice show ${waiting.id} ${waiting.eventId}`);
 }
 
+/** What was measured of one endpoint (L7). */
+async function evidenceFor(target: Target, { endpoint, lane }: Registered, nowEpochMs: number): Promise<Evidence> {
+  const newest = target.statisticsTable === undefined ? [] : await createEndedWindows(target.db, target.statisticsTable).newest(endpointIdOf(endpoint), 1);
+  return evidenceOf(lane, measuredOf(lane.window, newest[0], nowEpochMs), nowEpochMs);
+}
+
 async function status(target: Target, out: Output, id: string | undefined): Promise<void> {
   const registry = registryOf(target);
   const one = id === undefined ? undefined : await registry.get(checkedId(id));
@@ -163,6 +171,7 @@ async function status(target: Target, out: Output, id: string | undefined): Prom
     dead: dead.filter((record) => record.endpointId === endpointIdOf(endpoint)).length,
     unknown: unknown === undefined ? null : (unknown.get(endpointIdOf(endpoint)) ?? 0),
   }));
+  const evidence = one === undefined ? undefined : await evidenceFor(target, one, nowEpochMs);
   const stopped = isStopped(await createFleetSwitch(target.db, target.endpointsTable).read());
   const queues = {
     delivery: await depth(target, target.deliveryQueueUrl),
@@ -175,7 +184,8 @@ async function status(target: Target, out: Output, id: string | undefined): Prom
     table(['ENDPOINT', 'STATE', 'NEXT TRY', 'IN FLIGHT', 'HELD', 'FAILED IN A ROW', 'DEAD', 'UNKNOWN'], rows),
     `Delivery queue: ${queues.delivery.ready} ready, ${queues.delivery.hidden} in flight or waiting. Drain queue: ${queues.drain.ready} ready, ${queues.drain.hidden} in flight or waiting. Dead-letter queue: ${queues.deadLetter.ready + queues.deadLetter.hidden}.`,
   ];
-  out.result({ stopped, endpoints, queues }, human.join('\n'));
+  const measured = evidence === undefined ? [] : ['', ...evidenceLines(evidence, nowEpochMs).map(([name, text]) => (name === '' ? text : `${`${name}:`.padEnd(13)}${text}`))];
+  out.result({ stopped, endpoints, ...(evidence === undefined ? {} : { evidence: { ...evidence, says: sentenceOf(evidence) } }), queues }, [...human, ...measured].join('\n'));
 }
 
 /** Of keys that the index shows, by endpoint; it may be seconds behind. */

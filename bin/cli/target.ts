@@ -22,6 +22,7 @@ export interface Target {
   readonly deliveryQueueUrl: string;
   readonly deadLetterQueueUrl: string;
   readonly payloadsTable: string;
+  readonly statisticsTable: string | undefined;
   readonly drainQueueUrl: string;
   /** Name of the function that moves dead deliveries. */
   readonly replayFunction: string;
@@ -101,6 +102,8 @@ function targetOf(name: string, settings: Partial<Pick<LocalFile, 'endpoint' | '
     deliveryQueueUrl: value(outputs.deliveryQueueUrl),
     deadLetterQueueUrl: value(outputs.deadLetterQueueUrl),
     payloadsTable: value(outputs.payloadsTable),
+    // An older installation measures nothing.
+    statisticsTable: found[outputs.statisticsTable],
     drainQueueUrl: value(outputs.drainQueueUrl),
     replayFunction: value(outputs.replayFunction),
     deliverLimits: JSON.parse(value(outputs.deliverLimits)) as FunctionLimits,

@@ -1,5 +1,6 @@
 import type { Remembered } from '../../lambdas/shared/core/attention.ts';
-import type { Attention, EndedWindow, Windows } from '../../lambdas/shared/ports/index.ts';
+import type { EndedWindow } from '../../lambdas/shared/core/statistics.ts';
+import type { Attention, Windows } from '../../lambdas/shared/ports/index.ts';
 import type { Harness } from './deliver-harness.ts';
 
 /** What the sweep looks at, over a harness's store. */

@@ -1,7 +1,8 @@
 import { PutItemCommand, QueryCommand, type DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { marshall, unmarshall } from '@aws-sdk/util-dynamodb';
 import { statistics as limits } from '../limits/numbers.ts';
-import type { EndedWindow, Windows } from '../ports/index.ts';
+import type { EndedWindow } from '../core/statistics.ts';
+import type { Windows } from '../ports/index.ts';
 import { tallyAttributes, toWindow, windowLastFailure, windowSince } from './dynamodb-lane-item.ts';
 
 /** Windows that have ended, in the statistics table, by the attributes that they have in a lane. */

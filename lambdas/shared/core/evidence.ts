@@ -1,5 +1,6 @@
 import { inFlight, type Lane } from './lane.ts';
-import { percentilesOf, type Percentiles, type Window } from './statistics.ts';
+import { statistics as limits } from '../limits/numbers.ts';
+import { merged, percentilesOf, type EndedWindow, type Percentiles, type Window } from './statistics.ts';
 
 /** What an endpoint can be told of itself (L7): as measured, with the arithmetic. */
 export interface Evidence {
@@ -35,6 +36,13 @@ export function evidenceOf(lane: Lane, window: Window | undefined, nowEpochMs: n
   };
 }
 
+/** What a lane counts now, with what it counted in the window before where that is little; an old one says nothing of today. */
+export function measuredOf(current: Window | undefined, before: EndedWindow | undefined, nowEpochMs: number): Window | undefined {
+  if (before === undefined || nowEpochMs - before.endedEpochMs > limits.maxWindowS * 1_000) return current;
+  if (current === undefined) return before;
+  return current.attempts + current.offered >= limits.minSamples ? current : { ...merged(before, current), sinceEpochMs: before.sinceEpochMs };
+}
+
 /** The sentence that does the arithmetic (L7). */
 export function sentenceOf({ latencyMs, slots, offeredPerSecond, sustainablePerSecond }: Evidence): string {
   if (latencyMs === undefined || sustainablePerSecond === undefined) return 'No attempt was measured lately.';
@@ -43,6 +51,23 @@ export function sentenceOf({ latencyMs, slots, offeredPerSecond, sustainablePerS
   if (offeredPerSecond <= sustainablePerSecond) return `${allows} ${rate(offeredPerSecond)} are offered: it keeps up.`;
   const neededMs = (1_000 * slots) / offeredPerSecond;
   return `${allows} ${rate(offeredPerSecond)} are offered: it falls behind. To keep up, 95 of 100 must end within ${seconds(neededMs)}.`;
+}
+
+/** The evidence as lines of text, each a name and what is to be said. */
+export function evidenceLines(evidence: Evidence, nowEpochMs: number): [string, string][] {
+  const { window, latencyMs, slots, inFlight: busy, shedShare, backlog, offeredPerSecond, sustainablePerSecond } = evidence;
+  const measured: [string, string][] = window === undefined ? [['Measured', 'nothing lately']] : [
+    ['Measured', `${window.attempts} attempts in ${minutes(nowEpochMs - window.sinceEpochMs)}, ${window.failed} failed${window.lastFailure === undefined || window.failed === 0 ? '' : ` (last: ${window.lastFailure})`}`],
+  ];
+  return [
+    ...measured,
+    ['Latency', latencyMs === undefined ? '-' : `p50 ${seconds(latencyMs.p50)}, p95 ${seconds(latencyMs.p95)}, p99 ${seconds(latencyMs.p99)}; what was cut off counts with the time it had`],
+    ['Lane', `${busy} of ${slots} in flight`],
+    ['Offered', offeredPerSecond === undefined ? '-' : `${rate(offeredPerSecond)}${shedShare === undefined ? '' : `, no room for ${percent(shedShare)}`}`],
+    ['Sustainable', sustainablePerSecond === undefined ? '-' : `${rate(sustainablePerSecond)} (lane ÷ p95)`],
+    ['Waiting', `${backlog}`],
+    ['', sentenceOf(evidence)],
+  ];
 }
 
 /** What an alarm's reader wants first: what is wrong, who else is affected, what waits, and what to do. */

@@ -31,6 +31,10 @@ export interface Window extends Tally {
   readonly sinceEpochMs: number;
 }
 
+export interface EndedWindow extends Window {
+  readonly endedEpochMs: number;
+}
+
 export const emptyTally: Tally = { attempts: 0, delivered: 0, unconnected: 0, offered: 0, shed: 0, busyMs: 0, answers: new Map(), failures: new Map() };
 
 /** Only its mapping is used: counts of a lane are added up in DynamoDB, by writes that need not read them. */

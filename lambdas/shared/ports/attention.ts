@@ -1,6 +1,6 @@
 import type { Remembered } from '../core/attention.ts';
 import type { Lane } from '../core/lane.ts';
-import type { Window } from '../core/statistics.ts';
+import type { EndedWindow } from '../core/statistics.ts';
 
 /** An endpoint's lane, as the sweep reads it. */
 export interface SeenLane {
@@ -26,8 +26,4 @@ export interface Windows {
   put(endpointId: string, window: EndedWindow): Promise<void>;
   /** The newest first. */
   newest(endpointId: string, limit: number): Promise<EndedWindow[]>;
-}
-
-export interface EndedWindow extends Window {
-  readonly endedEpochMs: number;
 }
