@@ -32,7 +32,7 @@ const tickets: readonly Omit<AlarmParts, 'severity' | 'missing'>[] = [
   },
   {
     name: 'endpoint-dead', anchor: 'deliveries-are-dead', rule: alarms.endpoint.dead,
-    means: 'Deliveries of an endpoint have died within the last minutes.',
+    means: 'Deliveries of an endpoint have died just now.',
     watches: endpointQuery('SUM', 'dead'),
   },
   {

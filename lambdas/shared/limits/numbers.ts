@@ -572,8 +572,8 @@ export const alarms = {
     undelivered: { bound: 86_400, periodS: 60, periods: 3, datapoints: 2 },
     /** Seconds: after four of the five looks, of which the last is half a day later. */
     unknown: { bound: 14_400, periodS: 60, periods: 3, datapoints: 2 },
-    /** Deliveries. Each period in which some die raises it anew: a depth would speak at the first only, and not of a redrive. */
-    dead: { bound: 0, periodS: 300, periods: 1, datapoints: 1 },
+    /** Deliveries a minute, and none are enough to end it: a depth would speak at the first only. Short, for CloudWatch goes on with the last data for some periods. */
+    dead: { bound: 0, periodS: 60, periods: 1, datapoints: 1 },
   },
 } as const;
 
