@@ -1,8 +1,8 @@
 /** Metrics as alarms and the dashboard name them: ours only by the catalogue, so that a name that is not published does not compile. */
 import type { NodejsFunction } from 'aws-cdk-lib/aws-lambda-nodejs';
 import type { Queue } from 'aws-cdk-lib/aws-sqs';
-import type { Phase } from '../lambdas/shared/core/outcome.ts';
 import { dimensions, type EndpointGauge, type EndpointMetric, type FleetMetric, metricNamespace, phaseMetric } from '../lambdas/shared/limits/metrics.ts';
+import type { Phase } from '../lambdas/shared/limits/phases.ts';
 
 /** One series, by its exact dimensions. */
 export interface MetricSeries {

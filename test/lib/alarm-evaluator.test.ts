@@ -172,6 +172,9 @@ describe('an alarm on one metric', () => {
     expect(evaluator.stateOf('a').state).toBe('OK');
     evaluator.at(atMinute(1), [point(1, [1])]);
     expect(evaluator.stateOf('a').state).toBe('ALARM');
+    // What is said at the full minute belongs to the one that begins.
+    const full = [{ ...point(0, [1]), atEpochMs: atMinute(1) }];
+    expect(watch(base, full, 3)).toEqual([[0, 'OK'], [2, 'ALARM']]);
   });
 
   it('keeps its state where missing data is ignored', () => {
