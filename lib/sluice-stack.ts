@@ -14,7 +14,7 @@ export interface SluiceStackProps extends StackProps {
 export class SluiceStack extends Stack {
   constructor(scope: Construct, id: string, { stage, ...props }: SluiceStackProps) {
     super(scope, id, { terminationProtection: stage.name !== 'local', ...props });
-    const { queues, tables, deliver, drain, sweep, replay } = new WebhookDelivery(this, 'Webhooks', { stage });
+    const { queues, tables, deliver, drain, sweep, replay, alarms } = new WebhookDelivery(this, 'Webhooks', { stage });
     const values: Record<keyof typeof outputs, string> = {
       deliveryQueueUrl: queues.delivery.queueUrl,
       deadLetterQueueUrl: queues.deadLetter.queueUrl,
@@ -33,6 +33,8 @@ export class SluiceStack extends Stack {
       deliverLimits: JSON.stringify(functionLimitsOf(stage.deliver)),
       egress: JSON.stringify(stage.egress),
       recordVersion: String(records.newestVersion),
+      pagesTopic: alarms.topics.page.topicArn,
+      ticketsTopic: alarms.topics.ticket.topicArn,
     };
     for (const key of Object.keys(values) as (keyof typeof values)[]) new CfnOutput(this, outputs[key], { value: values[key] });
   }

@@ -4,7 +4,7 @@
  */
 import { z } from 'zod';
 import { defaultEgress } from '../lambdas/shared/limits/egress.ts';
-import { aws, budgets, deliver, drain, faultQueue, message, queues } from '../lambdas/shared/limits/numbers.ts';
+import { aws, budgets, deliver, drain, faultQueue, message, queues, runbook } from '../lambdas/shared/limits/numbers.ts';
 import { checkStage, type FunctionLimits, type SenderNumbers, type StageNumbers, type Violation } from '../lambdas/shared/limits/relations.ts';
 
 const positive = z.number().int().positive();
@@ -42,6 +42,8 @@ const overridesSchema = z.strictObject({
     .strictObject({ allow: z.array(z.string()), deny: z.array(z.string()), ports: z.array(z.number().int()), http: z.boolean() })
     .partial()
     .optional(),
+  // A fragment of its own would hide the heading's, and a space would end the link.
+  runbookUrl: z.string().min(1).max(runbook.maxUrlLength).regex(/^[^\s#]+$/, 'a URL without spaces and without #').optional(),
 });
 
 const nameSchema = z.string().regex(/^[a-z][a-z0-9-]{0,31}$/, 'a stage name is 1 to 32 of a-z, 0-9 and -, and begins with a letter');
@@ -56,6 +58,8 @@ export type SenderConfig = SenderNumbers & { memoryMb: number };
 export interface StageConfig extends StageNumbers {
   deliver: SenderConfig;
   drain: SenderConfig;
+  /** Where the runbook can be read: the description of each alarm links to its heading there. */
+  runbookUrl: string;
 }
 
 /** Thrown at synth; the message holds every violation, one a line. */
@@ -139,6 +143,7 @@ function withDefaults(name: string, overrides: z.output<typeof overridesSchema>)
       overrides.drainQueue,
     ),
     egress: merged(defaultEgress, overrides.egress),
+    runbookUrl: overrides.runbookUrl ?? 'docs/runbook.md',
   };
 }
 

@@ -1,4 +1,6 @@
 import { Construct } from 'constructs';
+import { Alarms } from './alarms.ts';
+import { newDashboard } from './dashboard.ts';
 import { DeliverFunction } from './deliver-function.ts';
 import { DrainFunction } from './drain-function.ts';
 import { Queues } from './queues.ts';
@@ -27,6 +29,8 @@ export class WebhookDelivery extends Construct {
   readonly drain: DrainFunction;
   readonly sweep: SweepFunction;
   readonly replay: ReplayFunction;
+  /** Subscribe to `alarms.topics.page` and `alarms.topics.ticket`. */
+  readonly alarms: Alarms;
 
   constructor(scope: Construct, id: string, props: WebhookDeliveryProps = {}) {
     super(scope, id);
@@ -41,5 +45,8 @@ export class WebhookDelivery extends Construct {
     this.drain = new DrainFunction(this, 'Drain', { stage, queues, tables, wakeUps });
     this.sweep = new SweepFunction(this, 'Sweep', { stage, queues, tables });
     this.replay = new ReplayFunction(this, 'Replay', { stage, queues, tables });
+    const functions = { deliver: this.deliver.function, drain: this.drain.function, sweep: this.sweep.function, replay: this.replay.function };
+    this.alarms = new Alarms(this, 'Alarms', { stage, queues, functions });
+    newDashboard(this, 'Dashboard', { queues, functions, alarms: this.alarms });
   }
 }

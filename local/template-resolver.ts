@@ -31,9 +31,11 @@ const arnPrefixes: Record<string, string> = {
   'AWS::Scheduler::Schedule': `scheduler:${region}:${account}:schedule/`,
   'AWS::IAM::Role': `iam::${account}:role/`,
   'AWS::Logs::LogGroup': `logs:${region}:${account}:log-group:`,
+  'AWS::SNS::Topic': `sns:${region}:${account}:`,
+  'AWS::CloudWatch::Alarm': `cloudwatch:${region}:${account}:alarm:`,
 };
 
-const nameProperties = ['QueueName', 'TableName', 'FunctionName', 'RoleName', 'LogGroupName', 'Name'];
+const nameProperties = ['QueueName', 'TableName', 'FunctionName', 'RoleName', 'LogGroupName', 'AlarmName', 'Name'];
 /** Attributes that are the physical name, or the id that stands for it. */
 const nameAttributes = ['QueueName', 'Id'];
 const arnAttributes = ['Arn', 'EventSourceMappingArn'];
@@ -96,7 +98,9 @@ export class Resolver {
     if (id in this.#pseudo) return this.#pseudo[id];
     const parameter = this.#template.Parameters[id];
     if (parameter) return parameter.Default;
-    return this.#resource(id).Type === 'AWS::SQS::Queue' ? this.#url(id) : this.#name(id);
+    const type = this.#resource(id).Type;
+    if (type === 'AWS::SQS::Queue') return this.#url(id);
+    return type === 'AWS::SNS::Topic' ? this.#arn(id) : this.#name(id);
   }
 
   #attribute([id, attribute]: [string, string]): string {

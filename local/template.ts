@@ -6,6 +6,7 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { z } from 'zod';
 import { account, region } from './emulator.ts';
+import { type AlarmSpec, readAlarms } from './template-alarms.ts';
 import { type Resource, Resolver, templateSchema } from './template-resolver.ts';
 
 const projectRoot = path.join(import.meta.dirname, '..');
@@ -115,6 +116,8 @@ export interface StackSpec {
   scheduleGroups: ScheduleGroupSpec[];
   schedules: ScheduleSpec[];
   roles: RoleSpec[];
+  /** Recorded, not run. */
+  alarms: AlarmSpec[];
   outputs: Record<string, string>;
 }
 
@@ -150,6 +153,7 @@ export function readTemplate(outDir: string, stackName: string, options: { endpo
     scheduleGroups: resolver.all('AWS::Scheduler::ScheduleGroup').map(({ logicalId, name, arn }) => ({ logicalId, name, arn })),
     schedules: resolver.all('AWS::Scheduler::Schedule').map(readSchedule),
     roles: readRoles(resolver),
+    alarms: readAlarms(resolver),
     outputs: Object.fromEntries(Object.entries(template.Outputs).map(([key, output]) => [key, String(resolver.value(output.Value))])),
   };
 }

@@ -371,11 +371,13 @@ describe('stack and construct', () => {
       'EgressRules',
       'EndpointsTableName',
       'FaultQueueUrl',
+      'PagesTopicArn',
       'PayloadsTableName',
       'RecordVersion',
       'ReplayFunctionName',
       'StatisticsTableName',
       'SweepFunctionName',
+      'TicketsTopicArn',
     ]);
     template.hasOutput('DeliverEventSourceId', { Value: { Ref: 'WebhooksDeliverSourceB8D3AA4B' } });
     template.hasOutput('DrainEventSourceId', { Value: { Ref: 'WebhooksDrainSource66435982' } });
@@ -411,6 +413,10 @@ describe('stack and construct', () => {
     shop.resourceCountIs('AWS::SQS::Queue', 8);
     shop.resourceCountIs('AWS::Lambda::Function', 8);
     shop.resourceCountIs('AWS::Scheduler::ScheduleGroup', 2);
+    // Alarms bear names, which must not meet.
+    const names = Object.values(shop.findResources('AWS::CloudWatch::Alarm') as Record<string, { Properties: { AlarmName: string } }>).map(({ Properties }) => Properties.AlarmName);
+    expect(names).toContain('Shop-Invoices-sweep-silent');
+    expect(new Set(names).size).toBe(names.length);
   });
 
   it('refuses numbers that do not fit together also when it is given them directly', () => {

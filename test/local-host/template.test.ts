@@ -49,6 +49,13 @@ describe('readTemplate', () => {
     expect(readdirSync(deliver?.assetDir ?? '').sort()).toEqual(['index.mjs', 'index.mjs.map']);
   });
 
+  it('records the alarms with what they watch resolved, and the topics that they are told at', () => {
+    const fault = stack.alarms.find(({ name }) => name === 'Trial-Webhooks-fault-queue-not-empty');
+    expect(fault?.source).toMatchObject({ namespace: 'AWS/SQS', dimensions: { QueueName: queueNamed('Fault')?.name } });
+    expect(fault?.actions).toEqual([stack.outputs['PagesTopicArn']]);
+    expect(stack.outputs['TicketsTopicArn']).toMatch(/^arn:aws:sns:eu-west-1:000000000000:\w*Tickets/);
+  });
+
   it('has each function with a role of its own', () => {
     const [deliver, drain, sweep] = ['Deliver', 'Drain', 'Sweep'].map(functionNamed);
     expect([drain?.timeoutS, sweep?.timeoutS]).toEqual([120, 50]);

@@ -1,8 +1,7 @@
+import { phases, type Phase } from '../limits/phases.ts';
 import type { Hints } from './hints.ts';
 
-/** The phases of an attempt, in their order (T1). `connection` is the wait for a socket. */
-export const phases = ['connection', 'dns', 'connect', 'tls', 'write', 'headers', 'body'] as const;
-export type Phase = (typeof phases)[number];
+export { phases, type Phase };
 
 /** What every attempt that began can say about its time and its socket. */
 export interface Timing {

@@ -85,4 +85,7 @@ export const outputs = {
   egress: 'EgressRules',
   /** Newest version of records that the functions read: a command line that is newer must not ask them for more. */
   recordVersion: 'RecordVersion',
+  /** Where alarms are told; nobody is subscribed by the stack. */
+  pagesTopic: 'PagesTopicArn',
+  ticketsTopic: 'TicketsTopicArn',
 } as const;

@@ -23,6 +23,19 @@ export const aws = {
   visibilityPerTimeout: 6,
   /** Lambda: smallest MaximumConcurrency of an SQS event source. */
   minEventSourceConcurrency: 2,
+  /** SQS: messages of a standard queue that may be in flight, about: above it receives come back empty. */
+  sqsMaxInFlight: 120_000,
+  /** CloudWatch: an alarm on a query sees the last three hours, and no metric by less than a minute. */
+  queryWindowS: 10_800,
+  queryPeriodS: 60,
+  /** CloudWatch: the longest time that an alarm with periods below an hour looks at. */
+  alarmWindowS: 86_400,
+  /** SQS: from so many receives on a message is left out of the age of the oldest. */
+  sqsAgeReceives: 3,
+  /** CloudWatch: series that one query returns. */
+  querySeries: 500,
+  /** CloudWatch: contributors of one alarm that it tells of at once. */
+  alarmContributors: 100,
 } as const;
 
 /** The message that producers send. */
@@ -555,6 +568,78 @@ export const drainQueue = {
   maxBytes: 4_096,
   /** Six timeouts of the drain function, 120 s each (aws.visibilityPerTimeout). */
   visibilityTimeoutS: 720,
+} as const;
+
+/** A bound, and how many of the last `periods` must be beyond it before the alarm speaks. */
+export interface AlarmRule {
+  readonly bound: number;
+  readonly periodS: number;
+  readonly periods: number;
+  readonly datapoints: number;
+}
+
+/** When the alarms speak. The first are of the whole installation, those of `endpoint` of one endpoint each. */
+export const alarms = {
+  /** Any message is an incident, and each of them has waited for days already. */
+  faultQueue: { bound: 0, periodS: 60, periods: 1, datapoints: 1 },
+  /** Seconds. A worker that dies costs its messages a visibility of 180 s; three in a row are not a backlog yet. */
+  deliveryQueueAge: { bound: 900, periodS: 60, periods: 5, datapoints: 5 },
+  /** Seconds, of a wake-up: an endpoint's turn takes 30, and it goes to the tail then. */
+  drainQueueAge: { bound: 900, periodS: 60, periods: 5, datapoints: 5 },
+  /** Messages. From 60,000 on nothing more should be hidden, and at 120,000 receiving stops without a word. */
+  inFlight: { bound: 90_000, periodS: 60, periods: 2, datapoints: 2 },
+  /** Minutes with an error. One crash repairs itself; a message that crashes its worker comes back after 180 s, and is seen to three times. */
+  errors: { bound: 0, periodS: 60, periods: 15, datapoints: 3 },
+  /** Minutes with a throttle: the account's concurrency is exhausted. A throttled batch counts as a receive of its messages. */
+  throttles: { bound: 0, periodS: 60, periods: 5, datapoints: 3 },
+  /** Replays are asked for, and seldom: each one that fails is told. */
+  replay: { bound: 0, periodS: 300, periods: 1, datapoints: 1 },
+  /** Seconds: 10 days of 14. Four are left to save what has no record to be replayed from. */
+  deadLetterAge: { bound: 864_000, periodS: 300, periods: 1, datapoints: 1 },
+  /** Runs a minute, below which it is silent. One is as good as none late: Scheduler is precise to the minute. */
+  sweepSilent: { bound: 1, periodS: 60, periods: 5, datapoints: 5 },
+  /** Minutes with a fault. One throttled call is mended by the next try; while DynamoDB refuses everything no other alarm would say so. */
+  faults: { bound: 0, periodS: 60, periods: 10, datapoints: 5 },
+  /** Endpoints. Above it CloudWatch does not tell of each any more; and so many at once are hardly ill by themselves. */
+  endpointsSick: { bound: aws.alarmContributors, periodS: 60, periods: 5, datapoints: 5 },
+
+  endpoint: {
+    /** Of all attempts. From a half on its breaker opens; between the two it fails on and on, and nobody is told. */
+    failing: { bound: 0.2, periodS: 60, periods: 15, datapoints: 12 },
+    /** Of all attempts. With no connection at all the breaker leaves a few attempts, all of which fail. */
+    unreachable: { bound: 0.5, periodS: 60, periods: 15, datapoints: 12 },
+    /** Of all that came (L6), sustained: a burst that is over in minutes is what lanes are for. */
+    shedding: { bound: 0.2, periodS: 60, periods: 15, datapoints: 12 },
+    /** Of all delivery seconds (L6). */
+    occupancy: { bound: 0.15, periodS: 60, periods: 15, datapoints: 12 },
+    /** Seconds: beyond the longest wait between two tries, so it has been tried and has failed. */
+    breakerOpen: { bound: 3_600, periodS: 60, periods: 3, datapoints: 2 },
+    /** Seconds: a day of the three for which a delivery is tried. Two are left to reach the customer. */
+    undelivered: { bound: 86_400, periodS: 60, periods: 3, datapoints: 2 },
+    /** Seconds: after four of the five looks, of which the last is half a day later. */
+    unknown: { bound: 14_400, periodS: 60, periods: 3, datapoints: 2 },
+    /** Deliveries a minute, and none are enough to end it: a depth would speak at the first only. Short, for CloudWatch goes on with the last data for some periods. */
+    dead: { bound: 0, periodS: 60, periods: 1, datapoints: 1 },
+  },
+} as const;
+
+/** Where the runbook is. */
+export const runbook = {
+  /** An alarm's description has 1,024 characters, of which half are for the link. */
+  maxUrlLength: 400,
+  maxDescriptionLength: 1_024,
+} as const;
+
+/** The dashboard. */
+export const dashboard = {
+  /** Rows of a table of endpoints: what a person reads. */
+  rows: 20,
+  /** As the grid of CloudWatch has them. */
+  columns: 24,
+  height: 6,
+  periodS: 60,
+  /** Of the tables: long enough that an endpoint with a rare failure is in it. */
+  tablePeriodS: 300,
 } as const;
 
 /** Log groups of the functions. */

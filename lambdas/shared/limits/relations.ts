@@ -4,7 +4,7 @@
  */
 import ipaddr from 'ipaddr.js';
 import type { EgressRules } from './egress.ts';
-import { aws, budgets, deliver, drain as drainLimits, stageBounds } from './numbers.ts';
+import { type AlarmRule, alarms as alarmRules, aws, breaker, budgets, deliver, drain as drainLimits, inFlight, lookup, retry, stageBounds, sweep } from './numbers.ts';
 
 /** One relation that does not hold. `message` is complete: it can be shown to a person as it is. */
 export interface Violation {
@@ -70,6 +70,7 @@ export function checkStage(stage: StageNumbers): Violation[] {
     ...checkRetention(stage),
     ...checkSizes(stage),
     ...checkEgress(stage),
+    ...checkAlarms(stage),
   ];
 }
 
@@ -121,6 +122,49 @@ function checkTimeout(stage: StageNumbers, sender: SenderName): Violation[] {
     });
   }
   return violations;
+}
+
+type Widened<T> = T extends number ? number : { readonly [K in keyof T]: Widened<T[K]> };
+/** All rules of the alarms, whatever their numbers. */
+export type AlarmRules = Widened<typeof alarmRules>;
+
+/** Checks when alarms speak: each must be able to, and in time. An empty list means that they do. */
+export function checkAlarms(stage: StageNumbers, rules: AlarmRules = alarmRules): Violation[] {
+  const { endpoint, ...fleet } = rules;
+  const bound = (name: string, { bound }: AlarmRule, min: number, max: number, unit: string) => between(`alarms.${name}.bound`, bound, min, max, unit);
+  return [
+    ...Object.entries(fleet).flatMap(([name, rule]) => checkRule(`alarms.${name}`, rule)),
+    ...Object.entries(endpoint).flatMap(([name, rule]) => checkRule(`alarms.endpoint.${name}`, rule)),
+    ...[...Object.entries(endpoint), ['faults', fleet.faults] as const].flatMap(([name, rule]) => checkQuery(`alarms.${name}`, rule)),
+    ...bound('deadLetterAge', fleet.deadLetterAge, 0, stage.deadLetterQueue.retentionS, 's (deadLetterQueue.retentionS)'),
+    ...bound('deliveryQueueAge', fleet.deliveryQueueAge, 0, stage.deliveryQueue.retentionS, 's (deliveryQueue.retentionS)'),
+    ...bound('drainQueueAge', fleet.drainQueueAge, 0, stage.drainQueue.retentionS, 's (drainQueue.retentionS)'),
+    ...bound('inFlight', fleet.inFlight, inFlight.crowdedFrom, aws.sqsMaxInFlight, 'messages'),
+    ...atLeast('alarms.sweepSilent.periodS', fleet.sweepSilent.periodS, sweep.periodS, 's (sweep.periodS)'),
+    ...bound('endpoint.failing', endpoint.failing, 0, breaker.failureRatio, '(breaker.failureRatio)'),
+    ...bound('endpoint.breakerOpen', endpoint.breakerOpen, breaker.maxOpenS, Infinity, 's (breaker.maxOpenS)'),
+    ...bound('endpoint.undelivered', endpoint.undelivered, 0, retry.maxAgeS, 's (retry.maxAgeS)'),
+    ...bound('endpoint.unknown', endpoint.unknown, lookup.delaysS.slice(0, -1).reduce((sum, s) => sum + s, 0), Infinity, 's (the looks but the last)'),
+  ];
+}
+
+function checkRule(field: string, { periodS, periods, datapoints }: AlarmRule): Violation[] {
+  return [
+    ...within(`${field}.datapoints`, datapoints, 1, periods, 'periods'),
+    ...(periodS % aws.queryPeriodS === 0 ? [] : atLeast(`${field}.periodS`, periodS % aws.queryPeriodS, aws.queryPeriodS, 's beyond whole minutes')),
+  ];
+}
+
+/** What lies further back than CloudWatch looks would be missing, and missing is well. */
+function checkQuery(field: string, { periodS, periods }: AlarmRule): Violation[] {
+  return atMost(`${field}.periodS × periods`, periodS * periods, aws.queryWindowS, 's');
+}
+
+/** Strictly: an alarm at the very end of what it warns of comes too late. */
+function between(field: string, value: number, above: number, below: number, unit: string): Violation[] {
+  if (value > above && value < below) return [];
+  const bound = `> ${above}${below === Infinity ? '' : ` and < ${below}`}`;
+  return [{ field, value, bound, message: `${field} ${value} must be ${bound} ${unit}` }];
 }
 
 /** An endpoint's budgets are checked against the deliver function only, so what fits there must fit the drain. */
