@@ -4,7 +4,7 @@ import { type Bench, type Ceiling, judge, type Limit, type Report, type Row } fr
 import { curveRow, dollarRow, eventRow, priceRows, sqsRows, worstPerEvent } from './cost-rows.ts';
 import { type Installation, withInstallation } from './installation.ts';
 import { writeUnitsOf } from './item-size.ts';
-import { giveBackLease, holdLease, laneSizeBytes } from './lane-leases.ts';
+import { countWindow, giveBackLease, holdLease, laneSizeBytes } from './lane-leases.ts';
 import { measure, type Measured } from './rounds.ts';
 
 type Progress = (line: string) => void;
@@ -118,7 +118,7 @@ async function measureSingles(installation: Installation, progress: Progress): P
   return { single: alone.measured, curve };
 }
 
-/** The lane item by DynamoDB's rules, in three states. */
+/** The lane item by DynamoDB's rules: idle, idle with what it has counted in a busy window, and beside that with leases. */
 async function sizeRows(installation: Installation): Promise<Row[]> {
   const endpointId = 'acme-size';
   const version = await installation.register(endpointId, { maxInFlight: sharedSlots });
@@ -127,11 +127,13 @@ async function sizeRows(installation: Installation): Promise<Row[]> {
     return { table: "lane item, by DynamoDB's rules of size", lane, sizeBytes, unitsAWrite: writeUnitsOf(sizeBytes) };
   };
   const idle = await row('idle');
+  await countWindow(installation, endpointId);
+  const counted = await row('idle, with a full window');
   const lease = await holdLease(installation, endpointId, version, 10);
   const busy = await row('one lease with ten claims');
   await giveBackLease(installation, endpointId, lease);
   for (let i = 0; i < 8; i++) await holdLease(installation, endpointId, version, 1);
-  return [idle, busy, await row('8 leases with one claim each')];
+  return [idle, counted, busy, await row('8 leases with one claim each')];
 }
 
 function ceilingsOf(measured: Measured, max: { writeUnits: number; readUnits: number }): Ceiling[] {

@@ -4,8 +4,10 @@ import { type AttributeValue, GetItemCommand } from '@aws-sdk/client-dynamodb';
 import { marshall } from '@aws-sdk/util-dynamodb';
 import { sk } from '../lambdas/shared/adapters/dynamodb-lane-item.ts';
 import { claimKeyOf, hashOf, shortHash } from '../lambdas/shared/core/keys.ts';
+import { emptyTally } from '../lambdas/shared/core/statistics.ts';
 import { ulid } from '../lambdas/shared/core/version.ts';
 import { outputs } from '../lambdas/shared/limits/names.ts';
+import { statistics } from '../lambdas/shared/limits/numbers.ts';
 import type { Installation } from './installation.ts';
 import { itemSizeBytes } from './item-size.ts';
 
@@ -47,4 +49,11 @@ async function laneItem({ operator, output }: Installation, endpointId: string):
   const { Item } = await operator.db.send(new GetItemCommand({ TableName: output(outputs.endpointsTable), Key, ConsistentRead: true }));
   if (Item === undefined) throw new Error(`endpoint ${endpointId} has no lane`);
   return Item;
+}
+
+/** A window as large as one gets: every bin, and counters of a busy endpoint. */
+export async function countWindow({ operator }: Installation, endpointId: string): Promise<void> {
+  const answers = new Map([...Array(statistics.maxBins).keys()].map((i) => [50 + i, 123]));
+  const tally = { ...emptyTally, attempts: 4_000, delivered: 3_900, unconnected: 12, offered: 4_000, shed: 150, busyMs: 1_234_567, answers, lastFailure: 'headers timeout' };
+  await operator.lanes.countOffers(endpointId, { tally, atEpochMs: Date.now() });
 }

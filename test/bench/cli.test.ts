@@ -123,7 +123,7 @@ describe('cost', () => {
       expect(readUnits).toBeGreaterThanOrEqual(1);
     }
     expect(rows('leases that share a lane, one event at a time').map(({ leases }) => leases)).toEqual([1, 2, 4, 8, 16, 32]);
-    expect(rows("lane item, by DynamoDB's rules of size").map(({ lane }) => lane)).toEqual(['idle', 'one lease with ten claims', '8 leases with one claim each']);
+    expect(rows("lane item, by DynamoDB's rules of size").map(({ lane }) => lane)).toEqual(['idle', 'idle, with a full window', 'one lease with ten claims', '8 leases with one claim each']);
     expect(rows('list prices, us-east-1, dollars a million')).toHaveLength(6);
   });
 });
