@@ -96,6 +96,7 @@ class World {
         hold: alive((...args: Parameters<Lanes['hold']>) => lanes.hold(...args)),
         moveWakeUp: alive((...args: Parameters<Lanes['moveWakeUp']>) => lanes.moveWakeUp(...args)),
         beginDrain: alive((...args: Parameters<Lanes['beginDrain']>) => lanes.beginDrain(...args)),
+        moveTold: alive((...args: Parameters<Lanes['moveTold']>) => lanes.moveTold(...args)),
         countOffers: alive((...args: Parameters<Lanes['countOffers']>) => lanes.countOffers(...args)),
         takeWindow: alive((...args: Parameters<Lanes['takeWindow']>) => lanes.takeWindow(...args)),
         endDrain: alive((...args: Parameters<Lanes['endDrain']>) => lanes.endDrain(...args)),

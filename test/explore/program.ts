@@ -377,8 +377,8 @@ function errorOf(answer: Exclude<Answer, { kind: 'ok' | 'posted' }>): Error {
   return new ConditionalCheckFailedException({ message: answer.code, $metadata, ...(Item === undefined ? {} : { Item }) });
 }
 
-/** Statistics decide nothing, and would make states differ that are the same. */
+/** Statistics, and since when it fails, decide nothing about a delivery, and would make states differ that are the same. */
 function uncounted(lanes: Lanes): Lanes {
-  const without = (give: GiveBack): GiveBack => Object.fromEntries(Object.entries(give).filter(([name]) => name !== 'counted')) as unknown as GiveBack;
+  const without = (give: GiveBack): GiveBack => Object.fromEntries(Object.entries(give).filter(([name]) => name !== 'counted' && name !== 'failed')) as unknown as GiveBack;
   return { ...lanes, giveBack: (give) => lanes.giveBack(without(give)), exchange: (give, ask) => lanes.exchange(without(give), ask), countOffers: () => Promise.resolve() };
 }

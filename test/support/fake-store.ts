@@ -6,6 +6,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Breaker } from '../../lambdas/shared/core/breaker.ts';
 import { noEndpoint } from '../../lambdas/shared/core/keys.ts';
 import { claimEndsEpochMs, removedCfg, type Claim, type Flag, type Holding, type Lane, type Lease } from '../../lambdas/shared/core/lane.ts';
+import type { FailureRow, NoticeSubject, Told } from '../../lambdas/shared/core/escalation.ts';
 import { emptyTally, merged, type Window } from '../../lambdas/shared/core/statistics.ts';
 import type { Pace } from '../../lambdas/shared/core/pace.ts';
 import { pausedFor } from '../../lambdas/shared/core/rate.ts';
@@ -32,12 +33,14 @@ interface MutableLane {
   holding: Holding | undefined;
   drain: Lane['drain'];
   window: Window | undefined;
+  row: FailureRow | undefined;
+  told: Map<NoticeSubject, Told>;
 }
 
 function emptyLane(): MutableLane {
   return {
     slots: 0, avail: 0, cfg: '', leases: new Map(), claims: new Map(), failures: 0, breaker: undefined, nextAtEpochMs: undefined, pausedUntilEpochMs: undefined,
-    pace: undefined, flag: undefined, holdSeq: 0, holding: undefined, drain: undefined, window: undefined,
+    pace: undefined, flag: undefined, holdSeq: 0, holding: undefined, drain: undefined, window: undefined, row: undefined, told: new Map(),
   };
 }
 
@@ -53,7 +56,7 @@ export class FakeStore {
     lane.avail += maxInFlight - lane.slots;
     lane.slots = maxInFlight;
     lane.cfg = endpoint.version;
-    [lane.pausedUntilEpochMs, lane.flag] = [undefined, undefined];
+    [lane.pausedUntilEpochMs, lane.flag, lane.row, lane.failures, lane.told] = [undefined, undefined, undefined, 0, new Map()];
     this.#lanes.set(endpointId, lane);
     this.#configs.set(endpointId, endpoint);
     return Promise.resolve();
@@ -124,6 +127,14 @@ export class FakeStore {
       }
       putDown(lane, give);
       return Promise.resolve('done');
+    },
+
+    moveTold: (endpointId, subject, from, to) => {
+      const lane = this.#lanes.get(endpointId);
+      if (lane === undefined || !isDeepStrictEqual(lane.told.get(subject), from)) return Promise.resolve({ kind: 'lost', lane: snapshot(lane) });
+      if (to === undefined) lane.told.delete(subject);
+      else lane.told.set(subject, to);
+      return Promise.resolve({ kind: 'moved' });
     },
 
     countOffers: (endpointId, counted) => {
@@ -414,7 +425,16 @@ function putDown(lane: MutableLane, give: GiveBack): void {
   else lane.leases.delete(give.leaseId);
   for (const key of give.release) lane.claims.delete(key);
   lane.failures = give.successes > 0 ? 0 : lane.failures + give.failures;
+  lane.row = rowAfter(lane.row, give);
   if (give.counted !== undefined) countIn(lane, give.counted);
+}
+
+/** Failures in a row: a success ends the row, and who says nothing of the kind leaves it. */
+export function rowAfter(row: FailureRow | undefined, { successes, failures, failed }: GiveBack): FailureRow | undefined {
+  if (successes > 0) return undefined;
+  if (failures === 0 || failed === undefined) return row;
+  const { answered, atEpochMs } = failed;
+  return { sinceEpochMs: row?.sinceEpochMs ?? atEpochMs, answered: (row?.answered ?? 0) + answered, answeredEpochMs: answered > 0 ? atEpochMs : row?.answeredEpochMs };
 }
 
 function countIn(lane: MutableLane, { tally, atEpochMs }: NonNullable<GiveBack['counted']>): void {

@@ -2,6 +2,7 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { Breaker } from '../../lambdas/shared/core/breaker.ts';
 import { afterReap } from '../../lambdas/shared/core/decide.ts';
+import type { NoticeSubject, Told } from '../../lambdas/shared/core/escalation.ts';
 import { removedCfg } from '../../lambdas/shared/core/lane.ts';
 import type { DeliveryRecord, WaitingRecord } from '../../lambdas/shared/core/record.ts';
 import { emptyTally, merged, type Window } from '../../lambdas/shared/core/statistics.ts';
@@ -140,6 +141,27 @@ export function describeLanes(world: () => World): void {
       expect((await lane.lane()).window).toEqual({ sinceEpochMs: 1_000, ...merged(tally, tally) });
     });
 
+    it('knows since when they fail, how many were answered, and when last; a success ends it, and so does a put', async () => {
+      const failed = async (leaseId: string, failures: number, answered: number, atEpochMs: number, successes = 0) => {
+        await give({ leaseId, slots: 3, release: all.map((e) => lane.key(e)), failures, successes, failed: { answered, atEpochMs } });
+        return (await lane.lane()).row;
+      };
+      expect(await failed('l1', 3, 0, 1_000)).toEqual({ sinceEpochMs: 1_000, answered: 0, answeredEpochMs: undefined });
+      await granted(all, { leaseId: 'l2' });
+      expect(await failed('l2', 3, 2, 2_000)).toEqual({ sinceEpochMs: 1_000, answered: 2, answeredEpochMs: 2_000 });
+      await granted(all, { leaseId: 'l3' });
+      expect(await failed('l3', 0, 3, 3_000)).toEqual({ sinceEpochMs: 1_000, answered: 2, answeredEpochMs: 2_000 });
+      await granted(all, { leaseId: 'l4' });
+      expect(await failed('l4', 1, 1, 4_000)).toEqual({ sinceEpochMs: 1_000, answered: 3, answeredEpochMs: 4_000 });
+      await granted(all, { leaseId: 'l5' });
+      expect(await failed('l5', 2, 2, 5_000, 1)).toBeUndefined();
+      await granted(all, { leaseId: 'l6' });
+      expect(await failed('l6', 3, 3, 6_000)).toEqual({ sinceEpochMs: 6_000, answered: 3, answeredEpochMs: 6_000 });
+      await world().lanes.moveTold(lane.endpointId, 'row', undefined, { what: 'warn@6000', atEpochMs: 1, isTold: true });
+      await lane.put(8, 'V2');
+      expect(await lane.lane()).toMatchObject({ failures: 0, row: undefined, told: new Map() });
+    });
+
     it('counts failures in a row, until a success', async () => {
       await give({ slots: 3, release: all.map((e) => lane.key(e)), failures: 3 });
       expect((await lane.lane()).failures).toBe(3);
@@ -162,6 +184,28 @@ export function describeLanes(world: () => World): void {
     });
   });
 
+
+  describe('that somebody is told', () => {
+    const move = (...args: [NoticeSubject, Told | undefined, Told | undefined]) => world().lanes.moveTold(lane.endpointId, ...args);
+    const claimed: Told = { what: 'warn@5', atEpochMs: 7, isTold: false };
+
+    it('is claimed by one of many, told by it, and may be taken away; each subject by itself', async () => {
+      const answers = await Promise.all([1, 2, 3, 4, 5, 6, 7, 8, 9, 10].map((i) => move('row', undefined, { ...claimed, atEpochMs: i })));
+      expect(answers.map(({ kind }) => kind).sort()).toEqual([...Array<string>(9).fill('lost'), 'moved']);
+      const won = (await lane.lane()).told.get('row') as Told;
+      expect(await move('row', { ...won, what: 'alert@5' }, { ...won, isTold: true })).toMatchObject({ kind: 'lost' });
+      expect(await move('row', won, { ...won, isTold: true })).toEqual({ kind: 'moved' });
+      expect(await move('flag', undefined, claimed)).toEqual({ kind: 'moved' });
+      expect((await lane.lane()).told).toEqual(new Map<NoticeSubject, Told>([['row', { ...won, isTold: true }], ['flag', claimed]]));
+      expect(await move('row', { ...won, isTold: true }, undefined)).toEqual({ kind: 'moved' });
+      expect((await lane.lane()).told).toEqual(new Map([['flag', claimed]]));
+    });
+
+    it('makes no lane where there is none', async () => {
+      expect(await world().lanes.moveTold('nobody', 'row', undefined, claimed)).toMatchObject({ kind: 'lost' });
+      expect(await world().lane('nobody')).toBeUndefined();
+    });
+  });
 
   describe('a window', () => {
     const windows = () => world().lanes;

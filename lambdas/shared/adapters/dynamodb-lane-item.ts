@@ -1,5 +1,6 @@
 import type { Breaker, Cause, ClosedBreaker, OpenBreaker, Share } from '../core/breaker.ts';
 import type { FlagReason } from '../core/classify.ts';
+import { noticeSubjects, type NoticeSubject, type Told } from '../core/escalation.ts';
 import type { Claim, Lane, Lease } from '../core/lane.ts';
 import type { Tally, Window } from '../core/statistics.ts';
 
@@ -13,6 +14,16 @@ export const sk = { config: 'config', lane: 'lane', fleet: 'fleet' } as const;
 
 /** Beginning of a window, attempts, hits. */
 type ShareValue = [number, number, number];
+
+type ToldValue = [string, number, 0 | 1];
+
+/** Attributes of failures in a row: since when, how many were answered, when last. */
+export const rowNames = ['rs', 'ra', 'rl'] as const;
+
+/** Attribute of a lane for each subject of notices. */
+export const toldNames = { row: 'tr', flag: 'tf', gone: 'tg' } as const;
+
+export const toldValue = ({ what, atEpochMs, isTold }: Told): ToldValue => [what, atEpochMs, isTold ? 1 : 0];
 
 export interface LaneItem {
   readonly slots: number;
@@ -40,6 +51,14 @@ export interface LaneItem {
   readonly ready?: true;
   /** Lease and expiry of the drain's run. */
   readonly drain?: [string, number];
+  /** Of failures in a row: since when, how many were answered, and when the last of these was. */
+  readonly rs?: number;
+  readonly ra?: number;
+  readonly rl?: number;
+  /** Of what somebody was told, by its subject: what, when it was claimed, and 1 once it is told. */
+  readonly tr?: ToldValue;
+  readonly tf?: ToldValue;
+  readonly tg?: ToldValue;
   /** Of a closed breaker: round, connections in a row that failed, the lease that reported last; then of failures, and of what was slow: beginning of the window, attempts, hits. */
   readonly tally?: [number, number, string, ...ShareValue, ...ShareValue];
   /** Of an open breaker: round, its cause, its end, trips in a row, and the canary's lease and expiry, empty where there is none. */
@@ -63,6 +82,11 @@ export function toLane(item: Record<string, unknown>): Lane {
     holdSeq: raw.holdSeq ?? 0,
     holding: raw.holding === undefined ? undefined : { heldAtEpochMs: raw.heldAt ?? 0, wakeAtEpochMs: raw.wakeAt ?? 0, count: Math.max(0, raw.held ?? 0), isReady: raw.ready === true },
     drain: raw.drain === undefined ? undefined : { leaseId: raw.drain[0], expiresEpochMs: raw.drain[1] },
+    row: raw.rs === undefined ? undefined : { sinceEpochMs: raw.rs, answered: raw.ra ?? 0, answeredEpochMs: raw.rl },
+    told: new Map(noticeSubjects.flatMap((subject): [NoticeSubject, Told][] => {
+      const value = raw[toldNames[subject]];
+      return value === undefined ? [] : [[subject, { what: value[0], atEpochMs: value[1], isTold: value[2] === 1 }]];
+    })),
     window: toWindow(item),
   };
 }

@@ -5,7 +5,7 @@ import type { Lease } from '../core/lane.ts';
 import type { Admission, AdmitAnswer, GiveBack, GiveBackAnswer, Lanes, ReapAnswer, ReapClaim } from '../ports/index.ts';
 import { writeFailure } from './dynamodb-errors.ts';
 import { createHolding } from './dynamodb-holding.ts';
-import { claimValue, leaseValue, openValue, tallyValue, toLane } from './dynamodb-lane-item.ts';
+import { claimValue, leaseValue, openValue, rowNames, tallyValue, toldNames, toldValue, toLane } from './dynamodb-lane-item.ts';
 import { joined, laneMover, laneUpdate, type Change } from './dynamodb-lane-write.ts';
 import { countedIn, createWindows } from './dynamodb-windows.ts';
 import { Expressions, recordCondition, recordUpdate } from './expressions.ts';
@@ -101,7 +101,14 @@ export function createDynamoDbLanes(db: DynamoDBClient, tables: { endpoints: str
     return move(endpointId, x, { sets: [`${nextAt} = ${x.value(toEpochMs)}`], removes: [], clauses: [isStill] });
   };
 
-  return { admit, exchange, giveBack, reapLease, reapClaim, moveBreaker, moveRate, ...createHolding(move), ...createWindows(move) };
+  const moveTold: Lanes['moveTold'] = (endpointId, subject, from, to) => {
+    const x = new Expressions();
+    const told = x.name(toldNames[subject]);
+    const isStill = from === undefined ? `attribute_not_exists(${told}) AND attribute_exists(${x.name('cfg')})` : `${told} = ${x.value(toldValue(from))}`;
+    return move(endpointId, x, { sets: to === undefined ? [] : [`${told} = ${x.value(toldValue(to))}`], removes: to === undefined ? [told] : [], clauses: [isStill] });
+  };
+
+  return { admit, exchange, giveBack, reapLease, reapClaim, moveBreaker, moveRate, moveTold, ...createHolding(move), ...createWindows(move) };
 }
 
 function movedAvail(x: Expressions, slots: number): Change {
@@ -167,9 +174,10 @@ function returned(x: Expressions, give: GiveBack): Change {
   const lease = `${x.name('leases')}.${x.name(give.leaseId)}`;
   const kept = give.keep.length > 0;
   const released = give.release.map((key) => `${x.name('claims')}.${x.name(key)}`);
+  const row = failureRow(x, give);
   return {
-    sets: [...(kept ? [`${lease} = ${x.value(leaseValue({ slots: 0, expiresEpochMs: give.expiresEpochMs }))}`] : []), ...failureCount(x, give), ...(give.counted === undefined ? [] : countedIn(x, give.counted))],
-    removes: [...(kept ? [] : [lease]), ...released],
+    sets: [...(kept ? [`${lease} = ${x.value(leaseValue({ slots: 0, expiresEpochMs: give.expiresEpochMs }))}`] : []), ...row.sets, ...(give.counted === undefined ? [] : countedIn(x, give.counted))],
+    removes: [...(kept ? [] : [lease]), ...released, ...row.removes],
     // The slots are compared, not only the lease's existence: a repeat by the SDK of a write that kept the lease would
     // else add them twice. And each claim must still be ours: after an expiry it may be another worker's.
     clauses: [`${lease}[0] = ${x.value(give.slots)}`, ...released.map((path) => `${path}[0] = ${x.value(give.leaseId)}`)],
@@ -177,10 +185,16 @@ function returned(x: Expressions, give: GiveBack): Change {
 }
 
 /** Failures in a row: a success ends the row. A lease that sent nothing says nothing. */
-function failureCount(x: Expressions, give: GiveBack): string[] {
-  if (give.successes === 0 && give.failures === 0) return [];
-  const failures = x.name('failures');
-  return [give.successes > 0 ? `${failures} = ${x.value(0)}` : `${failures} = ${failures} + ${x.value(give.failures)}`];
+function failureRow(x: Expressions, { successes, failures, failed }: GiveBack): Pick<Change, 'sets' | 'removes'> {
+  if (successes === 0 && failures === 0) return { sets: [], removes: [] };
+  const count = x.name('failures');
+  if (successes > 0) return { sets: [`${count} = ${x.value(0)}`], removes: rowNames.map((name) => x.name(name)) };
+  const sets = [`${count} = ${count} + ${x.value(failures)}`];
+  if (failed !== undefined) sets.push(`${x.name('rs')} = if_not_exists(${x.name('rs')}, ${x.value(failed.atEpochMs)})`);
+  if (failed !== undefined && failed.answered > 0) {
+    sets.push(`${x.name('ra')} = if_not_exists(${x.name('ra')}, ${x.value(0)}) + ${x.value(failed.answered)}`, `${x.name('rl')} = ${x.value(failed.atEpochMs)}`);
+  }
+  return { sets, removes: [] };
 }
 
 /** The record's half of a reap: an ambiguous attempt on exactly the record that was read. */

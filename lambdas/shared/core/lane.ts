@@ -1,5 +1,6 @@
 import type { Breaker, OpenBreaker } from './breaker.ts';
 import type { FlagReason } from './classify.ts';
+import type { FailureRow, NoticeSubject, Told } from './escalation.ts';
 import type { Pace } from './pace.ts';
 import type { Window } from './statistics.ts';
 
@@ -32,6 +33,10 @@ export interface Lane {
   readonly holding: Holding | undefined;
   /** The drain's run that serves it now. */
   readonly drain: { readonly leaseId: string; readonly expiresEpochMs: number } | undefined;
+  /** Since the last success; undefined where the last attempt was one, or all were an operator's. */
+  readonly row: FailureRow | undefined;
+  /** Of what somebody was told. */
+  readonly told: ReadonlyMap<NoticeSubject, Told>;
   /** What its attempts counted since the window began; undefined where nothing did. It decides nothing. */
   readonly window: Window | undefined;
 }

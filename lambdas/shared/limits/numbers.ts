@@ -322,6 +322,22 @@ export const statistics = {
   rankGrain: 1e-9,
 } as const;
 
+/** When somebody is told of an endpoint that fails, and when it is no longer sent to (R12). */
+export const escalation = {
+  /** Attempts in a row, of all its deliveries, over the whole fleet. */
+  warnFrom: 10,
+  alertFrom: 50,
+  /** Answered ones in a row, over a day at least: a bad deployment is rolled back sooner. */
+  disableFrom: 100,
+  disableAfterMs: 86_400_000,
+  /** Without any answer: the longest that a delivery is tried, so nothing is lost by holding what comes. */
+  pauseAfterMs: 7 * 86_400_000,
+  /** A notice that was claimed and not told after so long was left by a run that died: less than the sweep's period, more than a run takes for one. */
+  claimMs: 45_000,
+  /** Notices that one run tells at most; the rest follow in a minute. */
+  maxNotices: 100,
+} as const;
+
 /** From when on an endpoint needs attention: its gauges are published, and it is looked at by its alarms. */
 export const attention = {
   /** Below these a ratio says nothing. */

@@ -1,4 +1,5 @@
 import type { Breaker, OpenBreaker } from '../core/breaker.ts';
+import type { NoticeSubject, Told } from '../core/escalation.ts';
 import type { Claim, Flag, Lane, Lease, Wanted } from '../core/lane.ts';
 import type { Pace } from '../core/pace.ts';
 import type { UnknownRecord, WaitingRecord } from '../core/record.ts';
@@ -34,6 +35,8 @@ export interface Lanes {
    * `isReady`: they may be sent before it, were there room.
    */
   hold(endpointId: string, note: { count: number; nowEpochMs: number; wakeAtEpochMs: number; isReady: boolean }): Promise<HoldAnswer>;
+  /** Writes that somebody is told, or takes the note away, if it is still exactly `from`. */
+  moveTold(endpointId: string, subject: NoticeSubject, from: Told | undefined, to: Told | undefined): Promise<MoveAnswer>;
   /** Counts deliveries that came and got no lease; best effort, and twice where an answer is lost: it decides nothing. */
   countOffers(endpointId: string, counted: NonNullable<GiveBack['counted']>): Promise<void>;
   /** Takes out a window that has ended, exactly as it is now; undefined where it is gone already, or that is not known. */
@@ -124,6 +127,8 @@ export interface GiveBack {
   /** Attempts of this lease by verdict, in the order in which they ended. */
   readonly successes: number;
   readonly failures: number;
+  /** Of its failures, those that were answered with a status, and when. */
+  readonly failed?: { readonly answered: number; readonly atEpochMs: number };
   /** What its attempts count for, and when, for a window that begins with them. */
   readonly counted?: { readonly tally: Tally; readonly atEpochMs: number };
 }

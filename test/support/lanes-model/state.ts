@@ -196,7 +196,7 @@ export function put(state: State, seen: Lane | undefined, version: string, slots
   if (why.length > 0) return { state, seen: 'changed', why };
   const next = lane === undefined
     ? laneOf({ slots, avail: slots, cfg: version })
-    : { ...lane, slots, cfg: version, avail: lane.avail + slots - lane.slots };
+    : { ...lane, slots, cfg: version, avail: lane.avail + slots - lane.slots, failures: 0, row: undefined };
   return { state: { ...state, lane: next, version }, seen: 'written' };
 }
 
@@ -250,7 +250,15 @@ function returned(lane: Lane, give: GiveBack): Lane {
   const failures = give.successes > 0 ? 0 : lane.failures + give.failures;
   const { counted } = give;
   const window = counted === undefined ? lane.window : { sinceEpochMs: lane.window?.sinceEpochMs ?? counted.atEpochMs, ...merged(lane.window ?? emptyTally, counted.tally) };
-  return { ...lane, avail: lane.avail + give.slots, leases, claims: without(lane.claims, give.release), failures, window };
+  return { ...lane, avail: lane.avail + give.slots, leases, claims: without(lane.claims, give.release), failures, row: rowOf(lane, give), window };
+}
+
+/** Since the last success. */
+function rowOf({ row }: Lane, { successes, failures, failed }: GiveBack): Lane['row'] {
+  if (successes > 0) return undefined;
+  if (failures === 0 || failed === undefined) return row;
+  const answeredEpochMs = failed.answered > 0 ? failed.atEpochMs : row?.answeredEpochMs;
+  return { sinceEpochMs: row?.sinceEpochMs ?? failed.atEpochMs, answered: (row?.answered ?? 0) + failed.answered, answeredEpochMs };
 }
 
 function isClaim(found: Claim | undefined, claim: Claim): boolean {

@@ -1,0 +1,89 @@
+import type { EndpointConfig } from '../limits/endpoint-schema.ts';
+import { escalation as limits } from '../limits/numbers.ts';
+import { removedCfg, type Lane } from './lane.ts';
+
+/** Failures in a row, fleet-wide, as the lane has them since the last success. */
+export interface FailureRow {
+  readonly sinceEpochMs: number;
+  /** Of them, those that were answered with a status. */
+  readonly answered: number;
+  /** The last of these; undefined where none was. */
+  readonly answeredEpochMs: number | undefined;
+}
+
+/** What somebody is told of an endpoint, once each (R12, R4). */
+export type NoticeStep =
+  /** 10, and 50 attempts in a row failed. */
+  | 'warn'
+  | 'alert'
+  /** It answers, and never well, for a day: disabled. It answered 410: likewise. */
+  | 'disable'
+  | 'gone'
+  /** It has not answered for a week: paused. */
+  | 'pause'
+  /** It answers 401, 403 or 404, and is flagged. */
+  | 'refusing'
+  | 'recovered';
+
+/** What a notice is about: each is told by itself. */
+export const noticeSubjects = ['row', 'flag', 'gone'] as const;
+export type NoticeSubject = (typeof noticeSubjects)[number];
+
+/** That somebody is being told, or has been. */
+export interface Told {
+  /** Step, and since when what it is about: another of either is another notice. */
+  readonly what: string;
+  /** When it was claimed; one that is not told long after was left by who died. */
+  readonly atEpochMs: number;
+  readonly isTold: boolean;
+}
+
+export interface DueNotice {
+  readonly subject: NoticeSubject;
+  readonly step: NoticeStep;
+  readonly what: string;
+}
+
+/** What the configuration says that a notice needs. */
+export type EndpointFacts = Pick<EndpointConfig, 'status' | 'disabledFor' | 'tenantId'>;
+
+/** The notices that are to be told now; each is in the answer until it is told. */
+export function dueNotices(lane: Lane, facts: EndpointFacts | undefined, nowEpochMs: number): DueNotice[] {
+  if (lane.cfg === removedCfg || facts === undefined) return [];
+  const due: DueNotice[] = [];
+  const row = rowNotice(lane, facts, nowEpochMs);
+  if (row !== undefined) due.push(row);
+  if (lane.flag !== undefined) due.push({ subject: 'flag', step: 'refusing', what: `${lane.flag.why}@${lane.flag.sinceEpochMs}` });
+  if (facts.disabledFor?.why === 'gone') due.push({ subject: 'gone', step: 'gone', what: `gone@${facts.disabledFor.atEpochMs}` });
+  return due.filter(({ subject, what }) => isOpen(lane.told.get(subject), what, nowEpochMs));
+}
+
+function isOpen(told: Told | undefined, what: string, nowEpochMs: number): boolean {
+  if (told?.what !== what) return true;
+  return !told.isTold && nowEpochMs - told.atEpochMs >= limits.claimMs;
+}
+
+function rowNotice(lane: Lane, facts: EndpointFacts, nowEpochMs: number): DueNotice | undefined {
+  const { row, failures } = lane;
+  const before = lane.told.get('row');
+  if (row === undefined) {
+    if (before === undefined) return undefined;
+    return { subject: 'row', step: 'recovered', what: before.what.startsWith('recovered@') ? before.what : `recovered@${before.what.split('@')[1] ?? ''}` };
+  }
+  const step = stepOf(row, failures, facts, nowEpochMs);
+  const [was, since] = before?.what.split('@') ?? [];
+  // What was disabled or paused fails no more, and is not warned of again.
+  if (before !== undefined && since === String(row.sinceEpochMs) && ranks.indexOf(was as NoticeStep) > ranks.indexOf(step ?? 'warn')) return { subject: 'row', step: was as NoticeStep, what: before.what };
+  return step === undefined ? undefined : { subject: 'row', step, what: `${step}@${row.sinceEpochMs}` };
+}
+
+const ranks: readonly NoticeStep[] = ['warn', 'alert', 'disable', 'pause'];
+
+/** The furthest step that a row has come to. One that an operator has disabled or paused goes no further. */
+export function stepOf(row: FailureRow, failures: number, { status }: Pick<EndpointFacts, 'status'>, nowEpochMs: number): NoticeStep | undefined {
+  const isUnanswered = nowEpochMs - (row.answeredEpochMs ?? row.sinceEpochMs) >= limits.pauseAfterMs;
+  if (status === 'enabled' && isUnanswered) return 'pause';
+  if (status === 'enabled' && row.answered >= limits.disableFrom && nowEpochMs - row.sinceEpochMs >= limits.disableAfterMs) return 'disable';
+  if (failures >= limits.alertFrom) return 'alert';
+  return failures >= limits.warnFrom ? 'warn' : undefined;
+}
