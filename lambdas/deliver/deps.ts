@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { createDynamoDb, createScheduler, createSqs } from '../shared/adapters/aws-clients.ts';
-import { createDisableEndpoint } from '../shared/adapters/dynamodb-disable.ts';
+import { createDisableEndpoint } from '../shared/adapters/dynamodb-status.ts';
 import { createDynamoDbEndpoints } from '../shared/adapters/dynamodb-endpoints.ts';
 import { createFleetReader } from '../shared/adapters/dynamodb-fleet.ts';
 import { createDynamoDbLanes } from '../shared/adapters/dynamodb-lanes.ts';

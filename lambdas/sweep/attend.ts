@@ -3,12 +3,11 @@ import { alarmText, evidenceOf } from '../shared/core/evidence.ts';
 import { isOver, type Window } from '../shared/core/statistics.ts';
 import type { EndpointGauge } from '../shared/limits/metrics.ts';
 import { attention as limits } from '../shared/limits/numbers.ts';
-import type { Attention, Clock, Lanes, SeenLane, Telemetry, Windows } from '../shared/ports/index.ts';
+import type { Attention, Lanes, SeenLane, Telemetry, Windows } from '../shared/ports/index.ts';
+import { escalate, type EscalateDeps } from './escalate.ts';
 
-export interface AttendDeps {
-  readonly clock: Clock;
-  readonly telemetry: Telemetry;
-  readonly lanes: Pick<Lanes, 'takeWindow'>;
+export interface AttendDeps extends EscalateDeps {
+  readonly lanes: Pick<Lanes, 'takeWindow' | 'moveTold'>;
   readonly windows: Windows;
   readonly attention: Attention;
 }
@@ -27,6 +26,7 @@ export async function attendEndpoints(deps: AttendDeps): Promise<void> {
     }
     await publish(deps, { found, isWhole, remembered }, nowEpochMs);
     gaugeFleet(deps, found, unknown, nowEpochMs);
+    await escalate(deps, seen);
   } catch (error) {
     deps.telemetry.fault('attention-failed', error);
   }

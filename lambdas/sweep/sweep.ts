@@ -9,7 +9,7 @@ export interface Overdue {
 }
 
 export interface SweepDeps extends AttendDeps {
-  readonly lanes: Pick<Lanes, 'moveWakeUp' | 'hold' | 'takeWindow'>;
+  readonly lanes: Pick<Lanes, 'moveWakeUp' | 'hold' | 'takeWindow' | 'moveTold'>;
   readonly holding: {
     /** Lanes whose wake-up was due before a time, the longest overdue first. */
     overdue(beforeEpochMs: number, limit: number): Promise<readonly Overdue[]>;

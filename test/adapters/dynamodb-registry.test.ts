@@ -1,7 +1,7 @@
 import { GetItemCommand, UpdateItemCommand, type DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { marshall } from '@aws-sdk/util-dynamodb';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { createDisableEndpoint } from '../../lambdas/shared/adapters/dynamodb-disable.ts';
+import { createDisableEndpoint } from '../../lambdas/shared/adapters/dynamodb-status.ts';
 import { createDynamoDbEndpoints, toEndpoint } from '../../lambdas/shared/adapters/dynamodb-endpoints.ts';
 import { removedCfg } from '../../lambdas/shared/core/lane.ts';
 import type { Endpoint } from '../../lambdas/shared/ports/index.ts';

@@ -13,7 +13,7 @@ import { sendWaves } from '../../lambdas/deliver/waves.ts';
 import { drainEndpoint } from '../../lambdas/drain/drain-endpoint.ts';
 import type { DrainDeps } from '../../lambdas/drain/types.ts';
 import { createHeldIndex } from '../../lambdas/shared/adapters/dynamodb-held-index.ts';
-import { createDisableEndpoint } from '../../lambdas/shared/adapters/dynamodb-disable.ts';
+import { createDisableEndpoint } from '../../lambdas/shared/adapters/dynamodb-status.ts';
 import { createDynamoDbEndpoints } from '../../lambdas/shared/adapters/dynamodb-endpoints.ts';
 import { createDynamoDbLanes } from '../../lambdas/shared/adapters/dynamodb-lanes.ts';
 import { createDynamoDbRecords } from '../../lambdas/shared/adapters/dynamodb-records.ts';

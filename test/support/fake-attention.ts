@@ -1,11 +1,14 @@
 import type { Remembered } from '../../lambdas/shared/core/attention.ts';
 import type { EndedWindow } from '../../lambdas/shared/core/statistics.ts';
-import type { Attention, Windows } from '../../lambdas/shared/ports/index.ts';
+import type { Notice } from '../../lambdas/shared/ports/index.ts';
+import type { AttendDeps } from '../../lambdas/sweep/attend.ts';
 import type { Harness } from './deliver-harness.ts';
 
 /** What the sweep looks at, over a harness's store. */
 export interface FakeAttention {
-  readonly deps: { readonly attention: Attention; readonly windows: Windows };
+  readonly deps: Pick<AttendDeps, 'attention' | 'windows' | 'endpoints' | 'changeStatus' | 'notices'>;
+  /** What somebody was told. */
+  readonly notices: Notice[];
   readonly ended: Map<string, EndedWindow[]>;
   readonly held: Map<string, number>;
   readonly unknown: Map<string, number>;
@@ -18,8 +21,11 @@ export interface FakeAttention {
 
 export function fakeAttention(h: Harness): FakeAttention {
   const fake: FakeAttention = {
-    ended: new Map(), held: new Map(), unknown: new Map(), endpoints: ['acme'], remembered: new Map(), writes: 0,
+    notices: [], ended: new Map(), held: new Map(), unknown: new Map(), endpoints: ['acme'], remembered: new Map(), writes: 0,
     deps: {
+      endpoints: h.store.endpoints,
+      changeStatus: h.store.changeStatus,
+      notices: { publish: (notice) => Promise.resolve(void fake.notices.push(notice)) },
       windows: {
         put: (endpointId, window) => Promise.resolve(void fake.ended.set(endpointId, [window, ...(fake.ended.get(endpointId) ?? [])])),
         newest: (endpointId, limit) => Promise.resolve((fake.ended.get(endpointId) ?? []).slice(0, limit)),

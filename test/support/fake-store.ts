@@ -13,7 +13,7 @@ import { pausedFor } from '../../lambdas/shared/core/rate.ts';
 import { hold as holds } from '../../lambdas/shared/limits/numbers.ts';
 import { stateName, type DeliveryRecord, type WaitingRecord } from '../../lambdas/shared/core/record.ts';
 import type {
-  Admission, DeadIndex, DeadKey, DisableEndpoint, Endpoint, Endpoints, GiveBack, HeldIndex, HeldKey, LaneGuard, Lanes, LaneState, PayloadName, Payloads, Records, Replays, StoredEndpoint,
+  Admission, ChangeStatus, DeadIndex, DeadKey, DisableEndpoint, Endpoint, Endpoints, GiveBack, HeldIndex, HeldKey, LaneGuard, Lanes, LaneState, PayloadName, Payloads, Records, Replays, StoredEndpoint,
   WriteAnswer,
 } from '../../lambdas/shared/ports/index.ts';
 
@@ -89,13 +89,20 @@ export class FakeStore {
     for (const record of records) this.#records.set(record.recordKey, record);
   }
 
-  readonly disableEndpoint: DisableEndpoint = (endpoint, reason) => {
-    const { endpointId } = endpoint.config;
+  readonly disableEndpoint: DisableEndpoint = async ({ config: { endpointId }, version }, reason) => {
+    const told = { subject: 'gone' as const, note: { what: `${reason.why}@${reason.atEpochMs}`, atEpochMs: 0, isTold: false } };
+    const answer = await this.changeStatus({ endpointId, version }, { fields: { status: 'disabled', disabledFor: reason }, atEpochMs: reason.atEpochMs, told });
+    return answer === 'written' ? 'disabled' : answer;
+  };
+
+  readonly changeStatus: ChangeStatus = ({ endpointId, version }, { fields, atEpochMs, told, whileFailingSinceEpochMs }) => {
     const [stored, lane] = [this.#configs.get(endpointId), this.#lanes.get(endpointId)];
-    if (stored?.config === undefined || stored.version !== endpoint.version || lane === undefined) return Promise.resolve('changed');
-    lane.cfg = `${endpoint.version}-disabled`;
-    this.#configs.set(endpointId, { ...stored, version: lane.cfg, config: { ...stored.config, status: 'disabled', disabledFor: reason } });
-    return Promise.resolve('disabled');
+    if (stored?.config === undefined || stored.version !== version || lane === undefined) return Promise.resolve('changed');
+    if (whileFailingSinceEpochMs !== undefined && lane.row?.sinceEpochMs !== whileFailingSinceEpochMs) return Promise.resolve('changed');
+    lane.cfg = `${version}-${atEpochMs}`;
+    if (told !== undefined) lane.told.set(told.subject, told.note);
+    this.#configs.set(endpointId, { ...stored, version: lane.cfg, config: { ...stored.config, ...fields } });
+    return Promise.resolve('written');
   };
 
   readonly endpoints: Endpoints = { read: (endpointId) => Promise.resolve(this.#configs.get(endpointId)) };

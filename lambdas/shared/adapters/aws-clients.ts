@@ -1,5 +1,6 @@
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { SchedulerClient } from '@aws-sdk/client-scheduler';
+import { SNSClient } from '@aws-sdk/client-sns';
 import { SQSClient } from '@aws-sdk/client-sqs';
 import type { awsCallLimits } from '../core/budgets.ts';
 import { awsCalls } from '../limits/numbers.ts';
@@ -28,6 +29,10 @@ export function createDynamoDb(limits: CallLimits): DynamoDBClient {
 
 export function createSqs(limits: CallLimits): SQSClient {
   return new SQSClient(settings(limits));
+}
+
+export function createSns(limits: CallLimits): SNSClient {
+  return new SNSClient(settings(limits));
 }
 
 export function createScheduler(limits: CallLimits): SchedulerClient {

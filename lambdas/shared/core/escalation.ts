@@ -44,17 +44,16 @@ export interface DueNotice {
   readonly what: string;
 }
 
-/** What the configuration says that a notice needs. */
-export type EndpointFacts = Pick<EndpointConfig, 'status' | 'disabledFor' | 'tenantId'>;
-
-/** The notices that are to be told now; each is in the answer until it is told. */
-export function dueNotices(lane: Lane, facts: EndpointFacts | undefined, nowEpochMs: number): DueNotice[] {
-  if (lane.cfg === removedCfg || facts === undefined) return [];
+/** The notices that are to be told now; each is in the answer until it is told. `status`: of the endpoint, as far as it is known. */
+export function dueNotices(lane: Lane, status: EndpointConfig['status'], nowEpochMs: number): DueNotice[] {
+  if (lane.cfg === removedCfg) return [];
   const due: DueNotice[] = [];
-  const row = rowNotice(lane, facts, nowEpochMs);
+  const row = rowNotice(lane, status, nowEpochMs);
   if (row !== undefined) due.push(row);
   if (lane.flag !== undefined) due.push({ subject: 'flag', step: 'refusing', what: `${lane.flag.why}@${lane.flag.sinceEpochMs}` });
-  if (facts.disabledFor?.why === 'gone') due.push({ subject: 'gone', step: 'gone', what: `gone@${facts.disabledFor.atEpochMs}` });
+  // Noted by who disabled it, in the same write.
+  const gone = lane.told.get('gone');
+  if (gone !== undefined) due.push({ subject: 'gone', step: 'gone', what: gone.what });
   return due.filter(({ subject, what }) => isOpen(lane.told.get(subject), what, nowEpochMs));
 }
 
@@ -63,15 +62,11 @@ function isOpen(told: Told | undefined, what: string, nowEpochMs: number): boole
   return !told.isTold && nowEpochMs - told.atEpochMs >= limits.claimMs;
 }
 
-function rowNotice(lane: Lane, facts: EndpointFacts, nowEpochMs: number): DueNotice | undefined {
-  const { row, failures } = lane;
-  const before = lane.told.get('row');
-  if (row === undefined) {
-    if (before === undefined) return undefined;
-    return { subject: 'row', step: 'recovered', what: before.what.startsWith('recovered@') ? before.what : `recovered@${before.what.split('@')[1] ?? ''}` };
-  }
-  const step = stepOf(row, failures, facts, nowEpochMs);
+function rowNotice({ row, failures, told }: Lane, status: EndpointConfig['status'], nowEpochMs: number): DueNotice | undefined {
+  const before = told.get('row');
   const [was, since] = before?.what.split('@') ?? [];
+  if (row === undefined) return before === undefined ? undefined : { subject: 'row', step: 'recovered', what: `recovered@${since ?? ''}` };
+  const step = stepOf(row, failures, status, nowEpochMs);
   // What was disabled or paused fails no more, and is not warned of again.
   if (before !== undefined && since === String(row.sinceEpochMs) && ranks.indexOf(was as NoticeStep) > ranks.indexOf(step ?? 'warn')) return { subject: 'row', step: was as NoticeStep, what: before.what };
   return step === undefined ? undefined : { subject: 'row', step, what: `${step}@${row.sinceEpochMs}` };
@@ -80,7 +75,7 @@ function rowNotice(lane: Lane, facts: EndpointFacts, nowEpochMs: number): DueNot
 const ranks: readonly NoticeStep[] = ['warn', 'alert', 'disable', 'pause'];
 
 /** The furthest step that a row has come to. One that an operator has disabled or paused goes no further. */
-export function stepOf(row: FailureRow, failures: number, { status }: Pick<EndpointFacts, 'status'>, nowEpochMs: number): NoticeStep | undefined {
+export function stepOf(row: FailureRow, failures: number, status: EndpointConfig['status'], nowEpochMs: number): NoticeStep | undefined {
   const isUnanswered = nowEpochMs - (row.answeredEpochMs ?? row.sinceEpochMs) >= limits.pauseAfterMs;
   if (status === 'enabled' && isUnanswered) return 'pause';
   if (status === 'enabled' && row.answered >= limits.disableFrom && nowEpochMs - row.sinceEpochMs >= limits.disableAfterMs) return 'disable';

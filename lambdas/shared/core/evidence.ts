@@ -1,3 +1,4 @@
+import type { NoticeStep } from './escalation.ts';
 import { inFlight, type Lane } from './lane.ts';
 import { statistics as limits } from '../limits/numbers.ts';
 import { merged, percentilesOf, type EndedWindow, type Percentiles, type Window } from './statistics.ts';
@@ -80,6 +81,29 @@ export function alarmText(endpointId: string, evidence: Evidence, othersIll: num
   ];
   const rest = othersIll === 0 ? 'Others unaffected.' : othersIll === 1 ? 'One other needs attention too.' : `${othersIll} others need attention too.`;
   return `${endpointId}: ${said.length === 0 ? 'needs attention.' : said.join(' ')} ${rest} ${backlog} waiting, none lost. Next: sluice status ${endpointId}`;
+}
+
+/** What a notice says: what happened, what waits, and what to do next. */
+export function noticeText(endpointId: string, step: NoticeStep, lane: Lane, { backlog }: Evidence): string {
+  const { row, failures, flag } = lane;
+  const since = row === undefined ? '' : ` since ${new Date(row.sinceEpochMs).toISOString().slice(0, 16)}Z`;
+  const last = lane.window?.lastFailure === undefined ? '' : ` (last: ${lane.window.lastFailure})`;
+  const waits = `${backlog} waiting, none lost.`;
+  switch (step) {
+    case 'warn':
+    case 'alert':
+      return `${endpointId}: ${failures} attempts in a row failed${since}${last}. ${waits} Next: sluice status ${endpointId}`;
+    case 'disable':
+      return `${endpointId}: disabled, for ${row?.answered ?? failures} answers in a row were no success${since}${last}. What comes now goes to the dead-letter queue. Next, once it is mended: sluice endpoint put ${endpointId} --set status=enabled, then sluice dlq replay --endpoint ${endpointId}`;
+    case 'pause':
+      return `${endpointId}: paused, for it has not answered for a week. What comes is held. ${waits} Next, once it is mended: sluice endpoint ping ${endpointId}`;
+    case 'gone':
+      return `${endpointId}: disabled, for it answered 410: it is gone. What comes now goes to the dead-letter queue. Next: ask its owner; sluice endpoint put ${endpointId} --set status=enabled, or sluice endpoint rm ${endpointId}`;
+    case 'refusing':
+      return `${endpointId}: refuses deliveries as ${flag?.why ?? 'unwanted'}: its URL or its credentials have changed. They go to the dead-letter queue. Next: ask its owner; sluice dlq ls --endpoint ${endpointId}`;
+    case 'recovered':
+      return `${endpointId}: delivers again. ${backlog} waiting. Next: nothing`;
+  }
 }
 
 const seconds = (ms: number) => (ms < 1_000 ? `${Math.round(ms)} ms` : `${(ms / 1_000).toFixed(1)} s`);

@@ -251,7 +251,7 @@ export const endpointSchema = z.strictObject({
   // Written by the command line when the status changes: the age of deliveries stands still meanwhile.
   pauses: pausesSchema,
   // Written by the sender that disabled it; gone when it is put with another status.
-  disabledFor: z.strictObject({ why: z.enum(['gone']), atEpochMs: z.int().min(0) }).nullable().default(null),
+  disabledFor: z.strictObject({ why: z.enum(['gone', 'failing']), atEpochMs: z.int().min(0) }).nullable().default(null),
   policy: notYet(only('default', 'named policies'), 'default'),
   body: z.enum(['raw', 'envelope']).default('raw'),
   contentType: headerValue.regex(/^[\w.+-]+\/[\w.+-]+(;.*)?$/, 'is not a media type').default('application/json'),

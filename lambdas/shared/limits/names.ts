@@ -9,6 +9,7 @@ export const env = {
   payloadsTable: 'SLUICE_PAYLOADS_TABLE',
   statisticsTable: 'SLUICE_STATISTICS_TABLE',
   drainQueueUrl: 'SLUICE_DRAIN_QUEUE_URL',
+  noticesTopicArn: 'SLUICE_NOTICES_TOPIC_ARN',
   /** What a wake-up's schedule sends to, in which group, and as whom. */
   drainQueueArn: 'SLUICE_DRAIN_QUEUE_ARN',
   wakeUpGroup: 'SLUICE_WAKE_UP_GROUP',

@@ -1,6 +1,7 @@
 import type { EndpointConfig } from '../limits/endpoint-schema.ts';
 import type { EndpointGauge, FleetMetric } from '../limits/metrics.ts';
 import type { CountedOutcome } from '../core/decide.ts';
+import type { NoticeSubject, Told } from '../core/escalation.ts';
 import type { AttemptOutcome, Timing } from '../core/outcome.ts';
 import type { CopyHome } from '../core/receive.ts';
 import type { DeadRecord } from '../core/record.ts';
@@ -9,6 +10,7 @@ export type * from './attention.ts';
 export type * from './dead-letters.ts';
 export type * from './holding.ts';
 export type * from './lanes.ts';
+export type * from './notices.ts';
 export type * from './records.ts';
 export type * from './replays.ts';
 
@@ -64,6 +66,15 @@ export interface Endpoints {
  * `busy`: nothing was written, or that is not known.
  */
 export type DisableEndpoint = (endpoint: Endpoint, reason: NonNullable<EndpointConfig['disabledFor']>) => Promise<'disabled' | 'changed' | 'busy'>;
+
+/**
+ * Writes fields of an endpoint's configuration if it is still at the version that was read, as a version of its own; `told` notes in the
+ * lane that somebody is to be told, and `whileFailingSinceEpochMs` asks that it has not succeeded since. `changed`: it has, or is at another version; `busy`: nothing was written, or that is not known.
+ */
+export type ChangeStatus = (
+  endpoint: { readonly endpointId: string; readonly version: string },
+  to: { readonly fields: Partial<Pick<EndpointConfig, 'status' | 'pauses' | 'disabledFor'>>; readonly atEpochMs: number; readonly told?: { readonly subject: NoticeSubject; readonly note: Told }; readonly whileFailingSinceEpochMs?: number },
+) => Promise<'written' | 'changed' | 'busy'>;
 
 /** One message as SQS handed it over. */
 export interface ReceivedMessage {
