@@ -4,12 +4,13 @@ import { Construct } from 'constructs';
 import { attentionIndex, env, holdingIndex, unknownIndex } from '../lambdas/shared/limits/names.ts';
 import { sweep } from '../lambdas/shared/limits/numbers.ts';
 import { allow, newFunction } from './function.ts';
+import type { Notices } from './notices.ts';
 import type { SenderFunctionProps } from './sender-function.ts';
 import { indexArn } from './tables.ts';
 import { schedulerRole } from './wake-ups.ts';
 
 /** What the sweep function works on. */
-export type SweepFunctionProps = Pick<SenderFunctionProps, 'stage' | 'queues' | 'tables'>;
+export type SweepFunctionProps = Pick<SenderFunctionProps, 'stage' | 'queues' | 'tables'> & { readonly notices: Notices };
 
 /** The sweep function with its role, log group and schedule. */
 export class SweepFunction extends Construct {
@@ -17,11 +18,11 @@ export class SweepFunction extends Construct {
 
   constructor(scope: Construct, id: string, props: SweepFunctionProps) {
     super(scope, id);
-    const { stage, queues, tables } = props;
+    const { stage, queues, tables, notices } = props;
     this.function = newFunction(this, {
       name: 'sweep',
       entry: 'lambdas/sweep/handler.ts',
-      description: 'Sluice: wakes the endpoints whose wake-up was lost, clears stale dead letters',
+      description: 'Sluice: wakes the endpoints whose wake-up was lost, looks at all lanes and tells of the ill, clears stale dead letters',
       timeoutS: sweep.timeoutS,
       memoryMb: sweep.memoryMb,
       environment: {
@@ -30,6 +31,7 @@ export class SweepFunction extends Construct {
         [env.statisticsTable]: tables.statistics.tableName,
         [env.drainQueueUrl]: queues.drain.queueUrl,
         [env.deadLetterQueueUrl]: queues.deadLetter.queueUrl,
+        [env.noticesTopicArn]: notices.topic.topicArn,
       },
       statements: sweepStatements(props),
       isDisposable: stage.name === 'local',
@@ -52,8 +54,9 @@ export class SweepFunction extends Construct {
   }
 }
 
-function sweepStatements({ queues, tables }: SweepFunctionProps) {
+function sweepStatements({ queues, tables, notices }: SweepFunctionProps) {
   return [
+    allow(['sns:Publish'], notices.topic.topicArn),
     // Every lane is looked at once a minute.
     allow(['dynamodb:GetItem', 'dynamodb:Scan', 'dynamodb:UpdateItem'], tables.endpoints.tableArn),
     allow(['dynamodb:GetItem', 'dynamodb:PutItem'], tables.statistics.tableArn),

@@ -53,7 +53,7 @@ async function tell(deps: EscalateDeps, seen: SeenLane, endpoint: StoredEndpoint
   const evidence = evidenceOf(lane, lane.window, nowEpochMs);
   await deps.notices.publish({
     v: 1, step: due.step, endpointId, tenantId: endpoint.config?.tenantId ?? null, at: new Date(nowEpochMs).toISOString(),
-    text: noticeText(endpointId, due.step, lane, evidence), evidence: { ...evidence, says: sentenceOf(evidence) },
+    text: noticeText(endpointId, due.step, lane, evidence, nowEpochMs), evidence: { ...evidence, says: sentenceOf(evidence) },
   });
   deps.telemetry.event('notice', { endpointId, step: due.step });
   // What has recovered begins anew; of the others it stays known that they were told.

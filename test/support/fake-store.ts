@@ -56,7 +56,8 @@ export class FakeStore {
     lane.avail += maxInFlight - lane.slots;
     lane.slots = maxInFlight;
     lane.cfg = endpoint.version;
-    [lane.pausedUntilEpochMs, lane.flag, lane.row, lane.failures, lane.told] = [undefined, undefined, undefined, 0, new Map()];
+    [lane.pausedUntilEpochMs, lane.flag, lane.row, lane.failures] = [undefined, undefined, undefined, 0];
+    lane.told = new Map();
     this.#lanes.set(endpointId, lane);
     this.#configs.set(endpointId, endpoint);
     return Promise.resolve();

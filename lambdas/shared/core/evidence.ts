@@ -84,9 +84,9 @@ export function alarmText(endpointId: string, evidence: Evidence, othersIll: num
 }
 
 /** What a notice says: what happened, what waits, and what to do next. */
-export function noticeText(endpointId: string, step: NoticeStep, lane: Lane, { backlog }: Evidence): string {
+export function noticeText(endpointId: string, step: NoticeStep, lane: Lane, { backlog }: Evidence, nowEpochMs: number): string {
   const { row, failures, flag } = lane;
-  const since = row === undefined ? '' : ` since ${new Date(row.sinceEpochMs).toISOString().slice(0, 16)}Z`;
+  const since = row === undefined ? '' : ` in ${span(nowEpochMs - row.sinceEpochMs)}`;
   const last = lane.window?.lastFailure === undefined ? '' : ` (last: ${lane.window.lastFailure})`;
   const waits = `${backlog} waiting, none lost.`;
   switch (step) {
@@ -109,4 +109,10 @@ export function noticeText(endpointId: string, step: NoticeStep, lane: Lane, { b
 const seconds = (ms: number) => (ms < 1_000 ? `${Math.round(ms)} ms` : `${(ms / 1_000).toFixed(1)} s`);
 const rate = (perSecond: number) => (perSecond >= 1 ? `${perSecond.toFixed(1)} a second` : `${(60 * perSecond).toFixed(1)} a minute`);
 const percent = (share: number) => `${Math.round(100 * share)} %`;
+/** As long as it is, in a unit in which that is a small number. */
+function span(ms: number): string {
+  const hours = ms / 3_600_000;
+  return hours < 2 ? minutes(ms) : hours < 48 ? `${Math.round(hours)} h` : `${Math.round(hours / 24)} days`;
+}
+
 const minutes = (ms: number) => `${Math.max(1, Math.round(ms / 60_000))} min`;

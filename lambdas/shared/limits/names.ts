@@ -71,6 +71,8 @@ export const outputs = {
   endpointsTable: 'EndpointsTableName',
   deliveriesTable: 'DeliveriesTableName',
   payloadsTable: 'PayloadsTableName',
+  /** Where is told what becomes of endpoints. */
+  noticesTopic: 'NoticesTopicArn',
   /** Windows of measurements that have ended. */
   statisticsTable: 'StatisticsTableName',
   deliverFunction: 'DeliverFunctionName',

@@ -122,7 +122,8 @@ export const drain = {
 /** The sweep function: each minute it finds what lost its wake-up. */
 export const sweep = {
   timeoutS: 50,
-  memoryMb: 256,
+  /** It reads the lanes of all customers, about 10 MB of 5,000. */
+  memoryMb: 512,
   periodS: 60,
   /** A wake-up counts as lost where it is overdue by this much. Some are only late, and a second one then finds nothing to do. */
   graceMs: 5_000,
