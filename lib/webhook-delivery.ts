@@ -1,6 +1,7 @@
 import { Construct } from 'constructs';
 import { DeliverFunction } from './deliver-function.ts';
 import { DrainFunction } from './drain-function.ts';
+import { LogQueries } from './log-queries.ts';
 import { Queues } from './queues.ts';
 import { ReplayFunction } from './replay-function.ts';
 import { assertStage, resolveStage, type StageConfig } from './stage-config.ts';
@@ -41,5 +42,6 @@ export class WebhookDelivery extends Construct {
     this.drain = new DrainFunction(this, 'Drain', { stage, queues, tables, wakeUps });
     this.sweep = new SweepFunction(this, 'Sweep', { stage, queues, tables });
     this.replay = new ReplayFunction(this, 'Replay', { stage, queues, tables });
+    new LogQueries(this, 'LogQueries', [this.deliver, this.drain, this.sweep, this.replay].map((part) => part.function.logGroup));
   }
 }

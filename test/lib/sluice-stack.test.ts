@@ -2,6 +2,7 @@ import { App, Stack } from 'aws-cdk-lib';
 import { Match, Template } from 'aws-cdk-lib/assertions';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { SluiceStack } from '../../lib/sluice-stack.ts';
+import { savedQueries } from '../../lambdas/shared/limits/log-queries.ts';
 import { awsCallLimits } from '../../lambdas/shared/core/budgets.ts';
 import { awsCalls, deliver, hold, replay } from '../../lambdas/shared/limits/numbers.ts';
 import { functionLimitsOf, resolveStage } from '../../lib/stage-config.ts';
@@ -166,7 +167,21 @@ describe('functions', () => {
       TracingConfig: Match.absent(),
     });
     template.resourceCountIs('AWS::Logs::LogGroup', 4);
-    template.allResourcesProperties('AWS::Logs::LogGroup', { RetentionInDays: 30 });
+    template.allResourcesProperties('AWS::Logs::LogGroup', { RetentionInDays: 30, FieldIndexPolicies: [{ Fields: ['endpointId', 'eventId'] }] });
+  });
+
+  it('save the queries of their logs, in a folder of the stack, over the log groups that the outputs name', () => {
+    const saved = Object.values(template.findResources('AWS::Logs::QueryDefinition')) as { Properties: { Name: string; QueryString: string; LogGroupNames: unknown[] } }[];
+    const outputs = template.toJSON()['Outputs'] as Record<string, { Value: unknown }>;
+    const groups = ['Deliver', 'Drain', 'Sweep', 'Replay'].map((part) => outputs[`${part}LogGroupName`]?.Value);
+    expect(groups).toEqual(Array(4).fill({ Ref: expect.stringMatching(/^Webhooks\w+Logs/) as string }));
+    expect(saved.map(({ Properties: { Name, QueryString } }) => [Name, QueryString])).toEqual(Object.values(savedQueries).map(({ name, text }) => [`Sluice/${name}`, text]));
+    for (const { Properties } of saved) {
+      expect(Properties.LogGroupNames).toEqual(groups);
+      // What CloudWatch takes: 10,000 characters, and names without colon, asterisk and a slash at either end.
+      expect(Properties.Name).toMatch(/^[^:*/]+\/[^:*/]{1,200}$/);
+      expect(Properties.QueryString.length).toBeLessThan(10_000);
+    }
   });
 
   it.each([
@@ -359,10 +374,12 @@ describe('stack and construct', () => {
       'DeliverEventSourceId',
       'DeliverFunctionName',
       'DeliverLimits',
+      'DeliverLogGroupName',
       'DeliveriesTableName',
       'DeliveryQueueUrl',
       'DrainEventSourceId',
       'DrainFunctionName',
+      'DrainLogGroupName',
       'DrainQueueUrl',
       'EgressRules',
       'EndpointsTableName',
@@ -370,7 +387,9 @@ describe('stack and construct', () => {
       'PayloadsTableName',
       'RecordVersion',
       'ReplayFunctionName',
+      'ReplayLogGroupName',
       'SweepFunctionName',
+      'SweepLogGroupName',
     ]);
     template.hasOutput('DeliverEventSourceId', { Value: { Ref: 'WebhooksDeliverSourceB8D3AA4B' } });
     template.hasOutput('DrainEventSourceId', { Value: { Ref: 'WebhooksDrainSource66435982' } });
