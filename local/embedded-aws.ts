@@ -70,7 +70,8 @@ export async function startEmbeddedAws(options: EmbeddedOptions): Promise<Embedd
 
   const stack = readTemplate(outDir, stackName, { endpoint: wire.endpoint });
   await createResources(stack, wire.endpoint);
-  const logs = new FunctionLogs(path.join(stateDir, 'logs'), wire, stack.functions);
+  const logsDir = path.join(stateDir, 'logs');
+  const logs = new FunctionLogs(logsDir, wire, stack.functions);
   const hosts = new Map(stack.functions.map((fn) => [fn.name, hostOf(fn, { options, wire, clockFile, logs })]));
   for (const [name, host] of hosts) lambda.addFunction(name, host);
   const sources = await startMappings(stack, { wire, hosts, logs, concurrencyCap: options.concurrency });
@@ -89,6 +90,7 @@ export async function startEmbeddedAws(options: EmbeddedOptions): Promise<Embedd
     outputs: stack.outputs,
     functions: Object.fromEntries(stack.functions.map((fn) => [fn.logicalId, fn.name])),
     caFile: options.caFile,
+    logsDir,
   };
   const localPath = path.join(stateDir, 'local.json');
   writeWhole(localPath, `${JSON.stringify(localFile, null, 2)}\n`);
