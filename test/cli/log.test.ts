@@ -121,7 +121,7 @@ describe('a line', () => {
   it('of an attempt is shown whatever is missing from it', () => {
     expect(parseLogLine('{"message":"attempt","endpointId":"acme"}', 5)).toEqual({ epochMs: 5, fields: { message: 'attempt', endpointId: 'acme' } });
     expect(parseLogLine('{"message":"attempt","timestamp":"then"}', 5)?.epochMs).toBe(5);
-    for (const text of ['', '7', 'null', '[]', '{}', '{"message":1}', '{"message":"x"}', '{"message":"x","timestamp":"then"}']) expect(parseLogLine(text)).toBeUndefined();
+    for (const text of ['', '7', 'null', '[]', '{}', '{"message":1}', `{"message":1,"timestamp":"${at(0)}"}`, '{"message":"x"}', '{"message":"x","timestamp":"then"}']) expect(parseLogLine(text)).toBeUndefined();
     expect(parseLogLine('{"message":"x"}', Number.NaN)).toBeUndefined();
   });
 
