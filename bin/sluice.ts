@@ -4,6 +4,7 @@ import { Command, CommanderError } from 'commander';
 import { addDeliveryCommands } from './cli/delivery-commands.ts';
 import { addDlqCommands } from './cli/dlq-commands.ts';
 import { addEndpointCommands, type Run } from './cli/endpoint-commands.ts';
+import { addLogCommand } from './cli/log-command.ts';
 import { CommandError, exit, Output, printable } from './cli/output.ts';
 import { resolveTarget } from './cli/target.ts';
 import { addUnknownCommands } from './cli/unknown-commands.ts';
@@ -34,6 +35,7 @@ const run: Run = async (work) => {
 };
 addEndpointCommands(program, run);
 addDeliveryCommands(program, run);
+addLogCommand(program, run);
 addDlqCommands(program, run);
 addUnknownCommands(program, run);
 acceptGlobalsEverywhere(program);

@@ -3,8 +3,9 @@ import { Duration, RemovalPolicy } from 'aws-cdk-lib';
 import { Effect, PolicyDocument, PolicyStatement, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import { Architecture, Runtime } from 'aws-cdk-lib/aws-lambda';
 import { LogLevel, NodejsFunction, type NodejsFunctionProps, OutputFormat } from 'aws-cdk-lib/aws-lambda-nodejs';
-import { LogGroup } from 'aws-cdk-lib/aws-logs';
+import { FieldIndexPolicy, LogGroup } from 'aws-cdk-lib/aws-logs';
 import type { Construct } from 'constructs';
+import { indexedFields } from '../lambdas/shared/limits/log-queries.ts';
 import { logs } from '../lambdas/shared/limits/numbers.ts';
 
 /** Found from this file, so that an app elsewhere can use the construct. */
@@ -34,6 +35,7 @@ export function newFunction(scope: Construct, parts: FunctionParts): NodejsFunct
   // An explicit group, not the retention property: that one brings a custom resource and a function of its own.
   const logGroup = new LogGroup(scope, 'Logs', {
     retention: logs.retentionDays,
+    fieldIndexPolicies: [new FieldIndexPolicy({ fields: [...indexedFields] })],
     removalPolicy: parts.isDisposable ? RemovalPolicy.DESTROY : RemovalPolicy.RETAIN,
   });
   return new NodejsFunction(scope, 'Function', {

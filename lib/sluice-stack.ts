@@ -14,7 +14,7 @@ export interface SluiceStackProps extends StackProps {
 export class SluiceStack extends Stack {
   constructor(scope: Construct, id: string, { stage, ...props }: SluiceStackProps) {
     super(scope, id, { terminationProtection: stage.name !== 'local', ...props });
-    const { queues, tables, deliver, drain, sweep, replay, alarms } = new WebhookDelivery(this, 'Webhooks', { stage });
+    const { queues, tables, notices, deliver, drain, sweep, replay, alarms } = new WebhookDelivery(this, 'Webhooks', { stage });
     const values: Record<keyof typeof outputs, string> = {
       deliveryQueueUrl: queues.delivery.queueUrl,
       deadLetterQueueUrl: queues.deadLetter.queueUrl,
@@ -28,11 +28,16 @@ export class SluiceStack extends Stack {
       drainFunction: drain.function.functionName,
       sweepFunction: sweep.function.functionName,
       replayFunction: replay.function.functionName,
+      deliverLogGroup: deliver.function.logGroup.logGroupName,
+      drainLogGroup: drain.function.logGroup.logGroupName,
+      sweepLogGroup: sweep.function.logGroup.logGroupName,
+      replayLogGroup: replay.function.logGroup.logGroupName,
       deliverSource: deliver.source.eventSourceMappingId,
       drainSource: drain.source.eventSourceMappingId,
       deliverLimits: JSON.stringify(functionLimitsOf(stage.deliver)),
       egress: JSON.stringify(stage.egress),
       recordVersion: String(records.newestVersion),
+      noticesTopic: notices.topic.topicArn,
       pagesTopic: alarms.topics.page.topicArn,
       ticketsTopic: alarms.topics.ticket.topicArn,
     };

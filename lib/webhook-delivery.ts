@@ -3,6 +3,7 @@ import { Alarms } from './alarms.ts';
 import { newDashboard } from './dashboard.ts';
 import { DeliverFunction } from './deliver-function.ts';
 import { DrainFunction } from './drain-function.ts';
+import { LogQueries } from './log-queries.ts';
 import { Notices } from './notices.ts';
 import { Queues } from './queues.ts';
 import { ReplayFunction } from './replay-function.ts';
@@ -51,5 +52,6 @@ export class WebhookDelivery extends Construct {
     const functions = { deliver: this.deliver.function, drain: this.drain.function, sweep: this.sweep.function, replay: this.replay.function };
     this.alarms = new Alarms(this, 'Alarms', { stage, queues, functions });
     newDashboard(this, 'Dashboard', { queues, functions, alarms: this.alarms });
+    new LogQueries(this, 'LogQueries', [this.deliver, this.drain, this.sweep, this.replay].map((part) => part.function.logGroup));
   }
 }

@@ -25,7 +25,8 @@ export const startDemo: StartPlay = async (embedded, authority, options) => {
   const customers: Customer[] = [];
   for (const [endpointId, behaviour, events, requestsPerEvent] of [
     ['healthy', healthy, 40, 1],
-    ['flaky', flaky, 10, 3],
+    // Sixteen failures: too few for its breaker, whose time would be longer than the demo's.
+    ['flaky', flaky, 8, 3],
     ['reject', rejecting, 5, 2],
   ] as const) {
     customers.push({ endpointId, behaviour, events, requestsPerEvent, consumer: await startConsumer(authority, behaviour) });

@@ -12,6 +12,7 @@ import { LambdaApi } from './lambda-api.ts';
 import { LambdaHost } from './lambda-host.ts';
 import { ScheduleTargets } from './schedule-targets.ts';
 import { type Scheduler, startScheduler } from './scheduler.ts';
+import { Sns } from './sns.ts';
 import { type Sqs, startSqs } from './sqs.ts';
 import { readTemplate, type FunctionSpec, type StackSpec, synthesize } from './template.ts';
 import { startWire, type Wire } from './wire.ts';
@@ -39,6 +40,7 @@ export interface EmbeddedAws {
   readonly dynamodb: DynamoDb;
   readonly sqs: Sqs;
   readonly scheduler: Scheduler;
+  readonly sns: Sns;
   readonly localFile: LocalFile;
   stop(): Promise<void>;
 }
@@ -66,11 +68,13 @@ export async function startEmbeddedAws(options: EmbeddedOptions): Promise<Embedd
   const ready = Promise.withResolvers<ScheduleTargets>();
   const scheduler = startScheduler({ ...storage, invoke: async (target, input) => (await ready.promise).invoke(target, input) });
   const lambda = new LambdaApi();
-  const wire = await startWire({ dynamodb, sqs, scheduler, lambda, clock, ...(options.port === undefined ? {} : { port: options.port }) });
+  const sns = new Sns();
+  const wire = await startWire({ dynamodb, sqs, scheduler, lambda, sns, clock, ...(options.port === undefined ? {} : { port: options.port }) });
 
   const stack = readTemplate(outDir, stackName, { endpoint: wire.endpoint });
   await createResources(stack, wire.endpoint);
-  const logs = new FunctionLogs(path.join(stateDir, 'logs'), wire, stack.functions);
+  const logsDir = path.join(stateDir, 'logs');
+  const logs = new FunctionLogs(logsDir, wire, stack.functions);
   const hosts = new Map(stack.functions.map((fn) => [fn.name, hostOf(fn, { options, wire, clockFile, logs })]));
   for (const [name, host] of hosts) lambda.addFunction(name, host);
   const sources = await startMappings(stack, { wire, hosts, logs, concurrencyCap: options.concurrency });
@@ -89,12 +93,13 @@ export async function startEmbeddedAws(options: EmbeddedOptions): Promise<Embedd
     outputs: stack.outputs,
     functions: Object.fromEntries(stack.functions.map((fn) => [fn.logicalId, fn.name])),
     caFile: options.caFile,
+    logsDir,
   };
   const localPath = path.join(stateDir, 'local.json');
   writeWhole(localPath, `${JSON.stringify(localFile, null, 2)}\n`);
 
   return {
-    wire, clock, stack, hosts, sources, dynamodb, sqs, scheduler, localFile,
+    wire, clock, stack, hosts, sources, dynamodb, sqs, scheduler, sns, localFile,
     stop: async () => {
       clearInterval(sweeper);
       rmSync(localPath, { force: true });

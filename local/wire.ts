@@ -10,6 +10,7 @@ import { Interference, type Stop } from './interference.ts';
 import { type LambdaApi, lambdaAccess } from './lambda-api.ts';
 import { meter } from './metering.ts';
 import type { Scheduler } from './scheduler.ts';
+import type { Sns } from './sns.ts';
 
 /** Larger than any request of the services behind it; DynamoDB's BatchWriteItem takes 16 MB. */
 const maxRequestBytes = 17 * 1024 * 1024;
@@ -31,6 +32,8 @@ export interface WireOptions {
   dynamodb: Emulator;
   sqs: Emulator;
   scheduler: Scheduler;
+  /** Default: SNS is not there. */
+  sns?: Sns;
   /** Default: Lambda's API is not there. */
   lambda?: Pick<LambdaApi, 'call'>;
   clock: Pick<SteerableClock, 'nowMs'>;
@@ -61,11 +64,15 @@ interface Exchange {
   operation: string;
   accesses: Access[];
   run(signal: AbortSignal): Promise<{ body: unknown; headers?: Readonly<Record<string, string>>; capacityUnits?: Record<string, number> }>;
+  /** Default: the answer's body is JSON. */
+  written?(body: unknown): Pick<Answer, 'headers' | 'body'>;
   refuse(error: AwsError): Answer;
 }
 
 const amzJson = { 'content-type': 'application/x-amz-json-1.0' };
 const json = { 'content-type': 'application/json' };
+const xml = { 'content-type': 'text/xml' };
+const formType = 'application/x-www-form-urlencoded';
 
 const refuseJsonRpc = (namespace: string) => (error: AwsError): Answer => ({
   status: error.status,
@@ -174,7 +181,7 @@ class WireServer {
     if (route) return answerRoute(route, body, { url, headers: request.headers, signal });
     let exchange: Exchange | undefined;
     try {
-      exchange = this.exchangeOf(request, url, parseJson(body));
+      exchange = request.headers['content-type']?.startsWith(formType) === true ? this.snsExchangeOf(body) : this.exchangeOf(request, url, parseJson(body));
     } catch (error) {
       return refuseJsonRpc('com.amazon.coral.service')(error as AwsError);
     }
@@ -208,6 +215,20 @@ class WireServer {
       };
     }
     return this.lambdaExchangeOf(request, url, input);
+  }
+
+  /** The only service that still speaks AWS's query protocol. */
+  private snsExchangeOf(body: Buffer): Exchange | undefined {
+    const { sns } = this.options;
+    const input = new URLSearchParams(body.toString());
+    const operation = input.get('Action') ?? '';
+    if (sns === undefined) return undefined;
+    return {
+      service: 'sns', operation, accesses: [{ action: `sns:${operation}`, resource: input.get('TopicArn') ?? '*' }],
+      run: () => Promise.resolve().then(() => ({ body: sns.call(input) })),
+      written: (result) => ({ headers: xml, body: `<${operation}Response><${operation}Result>${String(result)}</${operation}Result></${operation}Response>` }),
+      refuse: (error) => ({ status: error.status, headers: xml, body: `<ErrorResponse><Error><Type>Sender</Type><Code>${error.code}</Code><Message>${error.message}</Message></Error></ErrorResponse>` }),
+    };
   }
 
   private lambdaExchangeOf({ method = '', headers }: http.IncomingMessage, url: URL, input: JsonObject): Exchange | undefined {
@@ -262,7 +283,8 @@ async function performed(exchange: Exchange, signal: AbortSignal): Promise<Perfo
     const type = exchange.service === 'scheduler' || exchange.service === 'lambda' ? json : amzJson;
     const messages = (body as JsonObject | null)?.['Messages'];
     // A function may answer with nothing at all.
-    const answer = { status: 200, headers: { ...type, ...headers }, body: JSON.stringify(body ?? null) };
+    const plain = exchange.written?.(body) ?? { headers: { ...type, ...headers }, body: JSON.stringify(body ?? null) };
+    const answer = { status: 200, ...plain };
     return { answer, outcome: 'ok', messages: Array.isArray(messages) ? messages.length : 0, capacityUnits };
   } catch (thrown) {
     const error = thrown instanceof AwsError ? thrown : new AwsError('InternalServerError', String(thrown), { status: 500 });

@@ -4,6 +4,7 @@ import { replay as limits } from '../../lambdas/shared/limits/numbers.ts';
 import { parseReplayRequest, type ReplayAnswer, type ReplayAsk, type ReplayCounts, type ReplayProblem, type ReplaySelect } from '../../lambdas/shared/limits/replay-request.ts';
 import { addSelection, inWords, selectOf, wholeNumber, type SelectionOptions } from './dlq-selection.ts';
 import type { Run } from './endpoint-commands.ts';
+import { listenForInterrupt, type Interrupt } from './interrupt.ts';
 import { CommandError, exit, failure, time, usageError, type Output } from './output.ts';
 import { duration, progressBar } from './progress.ts';
 import type { Target } from './target.ts';
@@ -156,23 +157,4 @@ function problemLine({ endpointId, eventId, why }: ReplayProblem): string {
 function throwIfLeft({ noPayload, noEndpoint, disabled, capped, busy }: ReplayCounts): void {
   const left = noPayload + noEndpoint + disabled + capped + busy;
   if (left > 0) throw new CommandError(exit.partly, `${left} were not replayed; they stay dead.`);
-}
-
-interface Interrupt {
-  isAsked(): boolean;
-  listen(): void;
-  release(): void;
-}
-
-/** The first interrupt ends the work after the call in flight; the second one ends the process. */
-function listenForInterrupt(out: Output): Interrupt {
-  let asked = false;
-  const onSignal = () => {
-    asked = true;
-    process.off('SIGINT', onSignal);
-    out.note('\nStopping after the call that is under way; once more to leave it.');
-  };
-  const listen = () => void process.on('SIGINT', onSignal);
-  listen();
-  return { isAsked: () => asked, listen, release: () => void process.off('SIGINT', onSignal) };
 }

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { CloudFormationClient, DescribeStacksCommand } from '@aws-sdk/client-cloudformation';
+import { CloudWatchLogsClient } from '@aws-sdk/client-cloudwatch-logs';
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { LambdaClient } from '@aws-sdk/client-lambda';
 import { SQSClient } from '@aws-sdk/client-sqs';
@@ -26,6 +27,8 @@ export interface Target {
   readonly drainQueueUrl: string;
   /** Name of the function that moves dead deliveries. */
   readonly replayFunction: string;
+  /** What its functions have logged; undefined where it is older than this program and does not say. */
+  readonly logs: LogSource | undefined;
   /** What an endpoint's budgets must fit. */
   readonly deliverLimits: FunctionLimits;
   /** What an endpoint's URL must keep to. */
@@ -33,6 +36,9 @@ export interface Target {
   /** Newest version of records that its functions read. */
   readonly recordVersion: number;
 }
+
+/** Files of a local installation, or log groups. */
+export type LogSource = { readonly kind: 'files'; readonly files: readonly string[] } | { readonly kind: 'groups'; readonly client: CloudWatchLogsClient; readonly groups: readonly string[] };
 
 /** What a running local installation writes down, so that any SDK can drive it. */
 export interface LocalFile {
@@ -44,6 +50,8 @@ export interface LocalFile {
   readonly outputs: Readonly<Record<string, string>>;
   readonly functions: Readonly<Record<string, string>>;
   readonly caFile: string;
+  /** Where each function's log is, as `FUNCTION.log`; one that was started by an older version does not say. */
+  readonly logsDir?: string;
 }
 
 export const localFilePath = process.env['SLUICE_LOCAL_FILE'] ?? path.resolve(import.meta.dirname, '../../.sluice/local.json');
@@ -61,7 +69,7 @@ function localTarget(): Target {
     throw failure('No local Sluice is running. Start one with `npm start`, or name a deployed stack with --stack NAME.');
   }
   const settings = { endpoint: file.endpoint, region: file.region, credentials: file.credentials };
-  return targetOf('local', settings, file.outputs);
+  return targetOf('local', settings, file.outputs, filesOf(file));
 }
 
 /** The file of a local installation that is alive, if there is one. */
@@ -81,11 +89,23 @@ async function stackTarget(stack: string): Promise<Target> {
   });
   const list = answer.Stacks?.[0]?.Outputs ?? [];
   const found = Object.fromEntries(list.flatMap((o) => (o.OutputKey === undefined ? [] : [[o.OutputKey, o.OutputValue ?? '']])));
-  return targetOf(`stack ${stack}`, {}, found);
+  return targetOf(`stack ${stack}`, {}, found, groupsOf(found));
+}
+
+function filesOf({ logsDir, outputs: found }: LocalFile): LogSource | undefined {
+  if (logsDir === undefined) return undefined;
+  const names = [outputs.deliverFunction, outputs.drainFunction, outputs.sweepFunction, outputs.replayFunction].map((key) => found[key] ?? key);
+  return { kind: 'files', files: names.map((name) => path.join(logsDir, `${name}.log`)) };
+}
+
+/** All or none: a search of some of them would look like the whole story. */
+function groupsOf(found: Readonly<Record<string, string>>): LogSource | undefined {
+  const groups = [outputs.deliverLogGroup, outputs.drainLogGroup, outputs.sweepLogGroup, outputs.replayLogGroup].map((key) => found[key]);
+  return groups.every((group) => group !== undefined) ? { kind: 'groups', client: new CloudWatchLogsClient({}), groups } : undefined;
 }
 
 /** `settings`: none where region and credentials are those of the shell. */
-function targetOf(name: string, settings: Partial<Pick<LocalFile, 'endpoint' | 'region' | 'credentials'>>, found: Readonly<Record<string, string>>): Target {
+function targetOf(name: string, settings: Partial<Pick<LocalFile, 'endpoint' | 'region' | 'credentials'>>, found: Readonly<Record<string, string>>, logs: LogSource | undefined): Target {
   const value = (key: string) => {
     const output = found[key];
     if (output === undefined) throw failure(`${name} has no output ${key}: is it a Sluice stack?`);
@@ -106,6 +126,7 @@ function targetOf(name: string, settings: Partial<Pick<LocalFile, 'endpoint' | '
     statisticsTable: found[outputs.statisticsTable],
     drainQueueUrl: value(outputs.drainQueueUrl),
     replayFunction: value(outputs.replayFunction),
+    logs,
     deliverLimits: JSON.parse(value(outputs.deliverLimits)) as FunctionLimits,
     egress: JSON.parse(value(outputs.egress)) as EgressRules,
     // One that says nothing is older than the first that does.

@@ -363,6 +363,30 @@ describe('send and show', () => {
   });
 });
 
+describe('log', () => {
+  it('shows the deliveries that the functions have logged, of the endpoint that is asked for alone', async () => {
+    for (const id of ['logged', 'logged-2']) await sluice('endpoint', 'put', id, '--url', consumer.url());
+    expect(await sluice('log', 'logged')).toMatchObject({ code: 0, stdout: expect.stringMatching(/^Nothing is logged of endpoint logged since 20.* --since 3d/) as string });
+    consumer.reply((r) => ({ status: r.body.toString().includes('bad') ? 400 : 200 }));
+    const sent: [id: string, eventId: string, data: string][] = [['logged', 'evt_ok', '{}'], ['logged-2', 'evt_other', '{}'], ['logged', 'evt_bad', '{"bad":1}']];
+    for (const [id, eventId, data] of sent) await sluice('send', id, '--data', data, '--event', eventId, '--wait');
+    consumer.reply(() => ({ status: 200 }));
+    const shown = await until('the last one is logged', async () => {
+      const result = await sluice('log', 'logged');
+      return / dead /.test(result.stdout) && result;
+    });
+    expect(shown).toMatchObject({ code: 0, stderr: '' });
+    expect(shown.stdout.trimEnd().split('\n').slice(1).map((row) => row.replace(/^\S+Z +/, '').replaceAll(/\d+ ms/g, 'n ms').split(/ {2,}/))).toEqual([
+      ['evt_ok', '1', 'answered', '200', 'n ms', 'delivered'],
+      ['evt_bad', '1', 'answered', '400', 'n ms', 'dead'],
+      ['evt_bad', '-', 'dead', 'reason=rejected', '-', '-'],
+    ]);
+    const failed = (await sluice('log', 'logged', '--failed', '--event', 'evt_bad', '--limit', '1', '--json')).json<{ matched: number; lines: object[] }>();
+    expect(failed).toMatchObject({ matched: 2, lines: [{ message: 'dead', eventId: 'evt_bad', endpointId: 'logged' }] });
+    expect(await sluice('log', 'lgoged')).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining('There is no endpoint lgoged') as string });
+  });
+});
+
 describe('dlq', () => {
   const dead = () => deadLettersOf(embedded);
   const eventsOf = (result: CliResult) => result.json<{ eventId: string }[]>().map(({ eventId }) => eventId);

@@ -124,6 +124,8 @@ async function holdAndDrain(): Promise<void> {
   await hold('evt_unknown');
   await embedded.sqs.send(new PurgeQueueCommand({ QueueUrl: embedded.output(outputs.drainQueueUrl) }));
   await embedded.db.send(new UpdateItemCommand({ TableName: embedded.output(outputs.endpointsTable), Key: marshall({ pk: 'held', sk: 'lane' }), UpdateExpression: 'REMOVE holding, wakeAt, heldAt, held' }));
+  // Somebody is told of one that refuses.
+  await lanes.flag('held', { why: 'not-found', sinceEpochMs: 1 });
   // All of the index is looked through once an hour, a part a minute.
   await until('the unknown one is delivered', async () => {
     await embedded.advance(60_000);
@@ -188,7 +190,7 @@ const used: Record<string, string[]> = {
     'BatchGetItem', 'CreateLogStream', 'DeleteItem', 'GetItem', 'PutItem', 'PutLogEvents', 'Query', 'Scan', 'SendMessage', 'TransactWriteItems', 'UpdateItem',
   ],
   Sweep: [
-    'BatchGetItem', 'ChangeMessageVisibilityBatch', 'CreateLogStream', 'DeleteMessageBatch', 'GetItem', 'GetQueueAttributes', 'ListMessageMoveTasks',
+    'BatchGetItem', 'ChangeMessageVisibilityBatch', 'CreateLogStream', 'DeleteMessageBatch', 'GetItem', 'GetQueueAttributes', 'ListMessageMoveTasks', 'Publish',
     'PutItem', 'PutLogEvents', 'Query', 'ReceiveMessage', 'Scan', 'SendMessage', 'UpdateItem',
   ],
 };

@@ -229,20 +229,23 @@ describe('over time', () => {
 
 describe('topics', () => {
   it('are written to over TLS only, and by CloudWatch for alarms of this account', () => {
-    made.template.resourceCountIs('AWS::SNS::Topic', 2);
+    // Those of alarms, and that of notices, at which only the sweep publishes.
+    made.template.resourceCountIs('AWS::SNS::Topic', 3);
     made.template.resourceCountIs('AWS::SNS::Subscription', 0);
     made.template.allResourcesProperties('AWS::SNS::Topic', { KmsMasterKeyId: Match.absent() });
-    made.template.allResourcesProperties('AWS::SNS::TopicPolicy', {
+    const tlsOnly = Match.objectLike({ Effect: 'Deny', Action: 'sns:Publish', Condition: { Bool: { 'aws:SecureTransport': 'false' } } });
+    made.template.allResourcesProperties('AWS::SNS::TopicPolicy', { PolicyDocument: { Statement: Match.arrayWith([tlsOnly]) } });
+    made.template.resourcePropertiesCountIs('AWS::SNS::TopicPolicy', {
       PolicyDocument: {
         Statement: [
-          Match.objectLike({ Effect: 'Deny', Action: 'sns:Publish', Condition: { Bool: { 'aws:SecureTransport': 'false' } } }),
+          tlsOnly,
           Match.objectLike({
             Effect: 'Allow', Action: 'sns:Publish', Principal: { Service: 'cloudwatch.amazonaws.com' },
             Condition: { StringEquals: { 'aws:SourceAccount': { Ref: 'AWS::AccountId' } } },
           }),
         ],
       },
-    });
+    }, 2);
   });
 
   it('are outputs of the stack', () => {

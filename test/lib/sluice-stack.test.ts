@@ -2,6 +2,7 @@ import { App, Stack } from 'aws-cdk-lib';
 import { Match, Template } from 'aws-cdk-lib/assertions';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { SluiceStack } from '../../lib/sluice-stack.ts';
+import { savedQueries } from '../../lambdas/shared/limits/log-queries.ts';
 import { awsCallLimits } from '../../lambdas/shared/core/budgets.ts';
 import { awsCalls, deliver, hold, replay } from '../../lambdas/shared/limits/numbers.ts';
 import { functionLimitsOf, resolveStage } from '../../lib/stage-config.ts';
@@ -168,7 +169,21 @@ describe('functions', () => {
       TracingConfig: Match.absent(),
     });
     template.resourceCountIs('AWS::Logs::LogGroup', 4);
-    template.allResourcesProperties('AWS::Logs::LogGroup', { RetentionInDays: 30 });
+    template.allResourcesProperties('AWS::Logs::LogGroup', { RetentionInDays: 30, FieldIndexPolicies: [{ Fields: ['endpointId', 'eventId'] }] });
+  });
+
+  it('save the queries of their logs, in a folder of the stack, over the log groups that the outputs name', () => {
+    const saved = Object.values(template.findResources('AWS::Logs::QueryDefinition')) as { Properties: { Name: string; QueryString: string; LogGroupNames: unknown[] } }[];
+    const outputs = template.toJSON()['Outputs'] as Record<string, { Value: unknown }>;
+    const groups = ['Deliver', 'Drain', 'Sweep', 'Replay'].map((part) => outputs[`${part}LogGroupName`]?.Value);
+    expect(groups).toEqual(Array(4).fill({ Ref: expect.stringMatching(/^Webhooks\w+Logs/) as string }));
+    expect(saved.map(({ Properties: { Name, QueryString } }) => [Name, QueryString])).toEqual(Object.values(savedQueries).map(({ name, text }) => [`Sluice/${name}`, text]));
+    for (const { Properties } of saved) {
+      expect(Properties.LogGroupNames).toEqual(groups);
+      // What CloudWatch takes: 10,000 characters, and names without colon, asterisk and a slash at either end.
+      expect(Properties.Name).toMatch(/^[^:*/]+\/[^:*/]{1,200}$/);
+      expect(Properties.QueryString.length).toBeLessThan(10_000);
+    }
   });
 
   it.each([
@@ -193,8 +208,9 @@ describe('functions', () => {
       SLUICE_STATISTICS_TABLE: { Ref: 'WebhooksTablesStatisticsA5FACB28' },
       SLUICE_DRAIN_QUEUE_URL: { Ref: 'WebhooksQueuesDrainA50565D7' },
       SLUICE_DEAD_LETTER_QUEUE_URL: { Ref: 'WebhooksQueuesDeadLetterEA78B091' },
+      SLUICE_NOTICES_TOPIC_ARN: { Ref: expect.stringMatching(/^WebhooksNoticesTopic/) as string },
     };
-    expect(properties('Sweep')).toEqual([expect.objectContaining({ Timeout: 50, MemorySize: 256, Environment: { Variables } })]);
+    expect(properties('Sweep')).toEqual([expect.objectContaining({ Timeout: 50, MemorySize: 512, Environment: { Variables } })]);
     expect(properties('Sweep')[0]).not.toHaveProperty('RecursiveLoop');
     template.hasResourceProperties('AWS::Lambda::EventInvokeConfig', { FunctionName: { Ref: 'WebhooksSweepFunction1604C7CD' }, MaximumRetryAttempts: 0 });
   });
@@ -287,7 +303,7 @@ describe('IAM', () => {
   });
 
   it('names every action, and one resource by its exact ARN a statement', () => {
-    expect(statements()).toHaveLength(37);
+    expect(statements()).toHaveLength(38);
     for (const { Effect, Action, Resource } of statements()) {
       expect(Effect).toBe('Allow');
       expect([Action].flat().join()).not.toMatch(/[*?]/);
@@ -329,6 +345,7 @@ describe('IAM', () => {
       'TablesPayloads: dynamodb:BatchGetItem dynamodb:DeleteItem dynamodb:PutItem',
     ]],
     ['SweepRole', [
+      'NoticesTopic: sns:Publish',
       'QueuesDeadLetter: sqs:ChangeMessageVisibility sqs:DeleteMessage sqs:GetQueueAttributes sqs:ListMessageMoveTasks sqs:ReceiveMessage',
       'QueuesDrain: sqs:SendMessage',
       'SweepLogs: logs:CreateLogStream logs:PutLogEvents',
@@ -363,20 +380,25 @@ describe('stack and construct', () => {
       'DeliverEventSourceId',
       'DeliverFunctionName',
       'DeliverLimits',
+      'DeliverLogGroupName',
       'DeliveriesTableName',
       'DeliveryQueueUrl',
       'DrainEventSourceId',
       'DrainFunctionName',
+      'DrainLogGroupName',
       'DrainQueueUrl',
       'EgressRules',
       'EndpointsTableName',
       'FaultQueueUrl',
+      'NoticesTopicArn',
       'PagesTopicArn',
       'PayloadsTableName',
       'RecordVersion',
       'ReplayFunctionName',
+      'ReplayLogGroupName',
       'StatisticsTableName',
       'SweepFunctionName',
+      'SweepLogGroupName',
       'TicketsTopicArn',
     ]);
     template.hasOutput('DeliverEventSourceId', { Value: { Ref: 'WebhooksDeliverSourceB8D3AA4B' } });

@@ -113,7 +113,7 @@ describe('readTemplate', () => {
   it('leaves nothing unresolved, also not in policies and outputs', () => {
     expect(JSON.stringify(stack)).not.toMatch(/Fn::|"Ref"|\$\{|\[object/);
     const resources = stack.roles.flatMap(({ statements }) => statements.flatMap((statement) => statement.resources));
-    expect(resources).toHaveLength(37);
+    expect(resources).toHaveLength(38);
     expect(resources.every((resource) => resource.startsWith('arn:aws:'))).toBe(true);
     expect(stack.outputs['FaultQueueUrl']).toBe(queueNamed('Fault')?.url);
   });

@@ -79,6 +79,11 @@ export const outputs = {
   drainFunction: 'DrainFunctionName',
   sweepFunction: 'SweepFunctionName',
   replayFunction: 'ReplayFunctionName',
+  /** Where the functions log: named by CloudFormation, so nobody can tell them from the functions' names. */
+  deliverLogGroup: 'DeliverLogGroupName',
+  drainLogGroup: 'DrainLogGroupName',
+  sweepLogGroup: 'SweepLogGroupName',
+  replayLogGroup: 'ReplayLogGroupName',
   /** Event source mappings, for who wants to switch receiving itself off. */
   deliverSource: 'DeliverEventSourceId',
   drainSource: 'DrainEventSourceId',

@@ -659,8 +659,25 @@ export const dashboard = {
   tablePeriodS: 300,
 } as const;
 
-/** Log groups of the functions. */
+/** Log groups of the functions, and what is read of them. */
 export const logs = {
   /** One month: longer than the longest life of a message, and CloudWatch offers this value. */
   retentionDays: 30,
+  /** `sluice log` looks so far back unasked: a customer who calls means what just happened, and a search is billed by what it scans. */
+  sinceH: 1,
+  /** Newest lines that are shown unasked: two screens. */
+  lines: 50,
+  /** What one page of GetQueryResults holds at most. */
+  maxLines: 10_000,
+  /** A search is stopped when it has scanned about so many GB, unless more is allowed: about ten cents. */
+  maxScanGb: 20,
+  /** List price of CloudWatch Logs Insights in us-east-1, for the estimate that is shown. */
+  usdPerScannedGb: 0.005,
+  /** A search is asked for its answer this often: an account may ask five times a second or so, in all. */
+  pollMs: 500,
+  /** A search that is not over by then is stopped; Insights itself would go on for an hour. */
+  maxSearchMs: 300_000,
+  /** Of the saved queries: attempts are counted over so many minutes, and so many hosts are listed. */
+  binMinutes: 5,
+  hosts: 50,
 } as const;
