@@ -2,7 +2,7 @@ import type { CfnAlarm } from 'aws-cdk-lib/aws-cloudwatch';
 import type { NodejsFunction } from 'aws-cdk-lib/aws-lambda-nodejs';
 import { type AlarmRule, alarms, aws } from '../lambdas/shared/limits/numbers.ts';
 import { type AlarmHome, type AlarmParts, newAlarm } from './alarm.ts';
-import { fleetSeries, functionSeries, queueSeries, type Service, serviceQuery } from './metrics.ts';
+import { functionSeries, type OwnMetrics, queueSeries, type Service } from './metrics.ts';
 import type { Queues } from './queues.ts';
 import type { StageConfig } from './stage-config.ts';
 
@@ -11,11 +11,12 @@ export interface FleetAlarmsProps {
   readonly stage: StageConfig;
   readonly queues: Queues;
   readonly functions: Readonly<Record<Service, NodejsFunction>>;
+  readonly metrics: OwnMetrics;
 }
 
 /** Alarms of the whole installation, in the runbook's order. */
 export function newFleetAlarms(home: AlarmHome, props: FleetAlarmsProps): CfnAlarm[] {
-  return [...queueAlarms(props), ...ownAlarms, ...functionAlarms(props)].map((parts) => newAlarm(home, parts));
+  return [...queueAlarms(props), ...ownAlarms(props.metrics), ...functionAlarms(props)].map((parts) => newAlarm(home, parts));
 }
 
 /** A queue that nobody looks at stops reporting: its alarm stays as it was until there is data again. */
@@ -53,7 +54,7 @@ function queueAlarms({ stage, queues }: FleetAlarmsProps): AlarmParts[] {
   ];
 }
 
-const ownAlarms: readonly AlarmParts[] = [
+const ownAlarms = ({ fleetSeries, serviceQuery }: OwnMetrics): readonly AlarmParts[] => [
   {
     // Silence is the fault: no data breaches. Until its first run a new installation is silent too, and nobody is subscribed yet.
     name: 'sweep-silent', severity: 'page', anchor: 'the-sweep-is-silent', missing: 'breaching', speaks: 'below',

@@ -9,7 +9,7 @@ import { indexArn } from './tables.ts';
 import { schedulerRole } from './wake-ups.ts';
 
 /** What the sweep function works on. */
-export type SweepFunctionProps = Pick<SenderFunctionProps, 'stage' | 'queues' | 'tables'>;
+export type SweepFunctionProps = Pick<SenderFunctionProps, 'stage' | 'queues' | 'tables' | 'metricNamespace'>;
 
 /** The sweep function with its role, log group and schedule. */
 export class SweepFunction extends Construct {
@@ -17,7 +17,7 @@ export class SweepFunction extends Construct {
 
   constructor(scope: Construct, id: string, props: SweepFunctionProps) {
     super(scope, id);
-    const { stage, queues, tables } = props;
+    const { stage, queues, tables, metricNamespace } = props;
     this.function = newFunction(this, {
       name: 'sweep',
       entry: 'lambdas/sweep/handler.ts',
@@ -31,6 +31,7 @@ export class SweepFunction extends Construct {
         [env.drainQueueUrl]: queues.drain.queueUrl,
         [env.deadLetterQueueUrl]: queues.deadLetter.queueUrl,
       },
+      metricNamespace,
       statements: sweepStatements(props),
       isDisposable: stage.name === 'local',
       // What one run does not do, the next one does within a minute: Lambda's two retries would only overlap with it.

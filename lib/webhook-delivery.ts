@@ -3,6 +3,8 @@ import { Alarms } from './alarms.ts';
 import { newDashboard } from './dashboard.ts';
 import { DeliverFunction } from './deliver-function.ts';
 import { DrainFunction } from './drain-function.ts';
+import { metricNamespaceOf } from './installation.ts';
+import { metricsIn } from './metrics.ts';
 import { Queues } from './queues.ts';
 import { ReplayFunction } from './replay-function.ts';
 import { assertStage, resolveStage, type StageConfig } from './stage-config.ts';
@@ -18,7 +20,7 @@ export interface WebhookDeliveryProps {
 
 /**
  * Webhook delivery as one construct, for an app of your own: producers send to `queues.delivery`.
- * @throws StageConfigError if the stage's numbers do not fit together.
+ * @throws StageConfigError if the stage's numbers do not fit together; Error if its id, or that of a construct around it, cannot be part of a CloudWatch namespace.
  */
 export class WebhookDelivery extends Construct {
   readonly stage: StageConfig;
@@ -29,6 +31,8 @@ export class WebhookDelivery extends Construct {
   readonly drain: DrainFunction;
   readonly sweep: SweepFunction;
   readonly replay: ReplayFunction;
+  /** Its own: of two installations in one account neither hides what the other publishes. */
+  readonly metricNamespace: string;
   /** Subscribe to `alarms.topics.page` and `alarms.topics.ticket`. */
   readonly alarms: Alarms;
 
@@ -40,13 +44,15 @@ export class WebhookDelivery extends Construct {
     this.queues = new Queues(this, 'Queues', stage);
     this.tables = new Tables(this, 'Tables', stage);
     this.wakeUps = new WakeUps(this, 'WakeUps', this.queues.drain);
-    const { queues, tables, wakeUps } = this;
-    this.deliver = new DeliverFunction(this, 'Deliver', { stage, queues, tables, wakeUps });
-    this.drain = new DrainFunction(this, 'Drain', { stage, queues, tables, wakeUps });
-    this.sweep = new SweepFunction(this, 'Sweep', { stage, queues, tables });
-    this.replay = new ReplayFunction(this, 'Replay', { stage, queues, tables });
+    this.metricNamespace = metricNamespaceOf(this);
+    const { queues, tables, wakeUps, metricNamespace } = this;
+    this.deliver = new DeliverFunction(this, 'Deliver', { stage, queues, tables, wakeUps, metricNamespace });
+    this.drain = new DrainFunction(this, 'Drain', { stage, queues, tables, wakeUps, metricNamespace });
+    this.sweep = new SweepFunction(this, 'Sweep', { stage, queues, tables, metricNamespace });
+    this.replay = new ReplayFunction(this, 'Replay', { stage, queues, tables, metricNamespace });
     const functions = { deliver: this.deliver.function, drain: this.drain.function, sweep: this.sweep.function, replay: this.replay.function };
-    this.alarms = new Alarms(this, 'Alarms', { stage, queues, functions });
-    newDashboard(this, 'Dashboard', { queues, functions, alarms: this.alarms });
+    const metrics = metricsIn(metricNamespace);
+    this.alarms = new Alarms(this, 'Alarms', { stage, queues, functions, metrics });
+    newDashboard(this, 'Dashboard', { queues, functions, alarms: this.alarms, metrics });
   }
 }

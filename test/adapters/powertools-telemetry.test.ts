@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { createPowertoolsTelemetry, type RunningTelemetry } from '../../lambdas/shared/adapters/powertools-telemetry.ts';
-import { dimensions, endpointMetrics, eventMetrics, fleetMetrics, metricNamespace, phaseMetric } from '../../lambdas/shared/limits/metrics.ts';
+import { dimensions, endpointMetrics, eventMetrics, fleetMetrics, phaseMetric } from '../../lambdas/shared/limits/metrics.ts';
 import { phases } from '../../lambdas/shared/core/outcome.ts';
 import { bodyOf, endpointOf, receivedOf, timed } from '../support/builders.ts';
 import { Harness } from '../support/deliver-harness.ts';
@@ -11,6 +11,7 @@ interface Blob {
   readonly values: Readonly<Record<string, number | number[]>>;
 }
 
+const namespace = 'Sluice/Shop-Orders';
 const written: string[] = [];
 let telemetry: RunningTelemetry;
 
@@ -20,7 +21,7 @@ beforeEach(() => {
   const keep = (chunk: unknown) => written.push(...String(chunk).split('\n').filter((line) => line !== '')) > 0;
   vi.spyOn(process.stdout, 'write').mockImplementation(keep);
   vi.spyOn(process.stderr, 'write').mockImplementation(keep);
-  telemetry = createPowertoolsTelemetry('deliver');
+  telemetry = createPowertoolsTelemetry('deliver', namespace);
 });
 afterEach(() => {
   vi.restoreAllMocks();
@@ -65,7 +66,7 @@ describe('an invocation', () => {
     await batch(bodies);
     const [fleet, ...others] = blobs();
     expect(fleet).toMatchObject({
-      namespace: metricNamespace,
+      namespace,
       dimensions: { service: 'deliver' },
       values: {
         attempts: 10, attempts_answered: 8, attempts_unsent: 2, failed_attempts: 6, delivered: 4, first_attempts: 10, first_attempts_delivered: 4,
@@ -104,6 +105,7 @@ describe('an invocation', () => {
     const known = new Set<string>([...Object.keys(fleetMetrics), ...Object.keys(endpointMetrics), ...phases.map(phaseMetric)]);
     const names = blobs().flatMap((blob) => Object.keys(blob.values));
     expect(names.filter((name) => !known.has(name))).toEqual([]);
+    expect(new Set(blobs().map((blob) => blob.namespace))).toEqual(new Set([namespace]));
     expect(blobs().find((blob) => blob.dimensions['endpointId'] === 'ill' && 'shed' in blob.values)?.values).toEqual({ shed: 9, held: 3, dead: 1, unknown: 1 });
     expect(names).toEqual(expect.arrayContaining(['swept', 'faults', 'breaker_opened', 'stale_sockets']));
   });

@@ -81,7 +81,7 @@ describe('the dead-letter queue', () => {
     await until('it has tried', () => embedded.logsOf('sweep').includes('"message":"tidy-failed"'));
     await idle();
     // In embedded metric format, as the log group takes it.
-    expect(embedded.logsOf('sweep')).toMatch(/"Namespace":"Sluice".*"Name":"oldest_unknown_age","Unit":"Seconds".*"oldest_unknown_age":0/);
+    expect(embedded.logsOf('sweep')).toMatch(new RegExp(`"Namespace":"${embedded.output(outputs.metricNamespace)}".*"Name":"oldest_unknown_age","Unit":"Seconds".*"oldest_unknown_age":0`));
     expect(await depth(embedded.sqs, QueueUrl())).toEqual({ ready: 4, hidden: 0 });
     await embedded.heal();
     await embedded.advance(limits.periodS * 1_000);

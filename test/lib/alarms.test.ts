@@ -4,7 +4,7 @@ import { App, Stack } from 'aws-cdk-lib';
 import { Match, Template } from 'aws-cdk-lib/assertions';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { phases } from '../../lambdas/shared/core/outcome.ts';
-import { endpointGauges, endpointMetrics, fleetMetrics, metricNamespace, phaseMetric } from '../../lambdas/shared/limits/metrics.ts';
+import { endpointGauges, endpointMetrics, fleetMetrics, phaseMetric } from '../../lambdas/shared/limits/metrics.ts';
 import { alarms as rules } from '../../lambdas/shared/limits/numbers.ts';
 import { type AlarmRules, checkAlarms } from '../../lambdas/shared/limits/relations.ts';
 import { newAlarm } from '../../lib/alarm.ts';
@@ -17,6 +17,7 @@ import { createAlarmEvaluator, type Datapoint } from '../support/alarm-evaluator
 import { parseQuery } from '../support/alarm-evaluator/query.ts';
 
 const prefix = 'Sluice-Webhooks-';
+const metricNamespace = 'Sluice/Sluice-Webhooks';
 const runbook = readFileSync(path.join(import.meta.dirname, '../../docs/runbook.md'), 'utf8');
 
 function stackOf(overrides: unknown = {}) {
@@ -77,7 +78,7 @@ describe('every alarm', () => {
     expect(code.match(/new (Cfn|Composite)?Alarm\(/g)).toEqual(['new CfnAlarm(']);
     const watches = { kind: 'query', expression: 'SELECT SUM(dead) FROM Sluice' } as const;
     const stack = new Stack(new App(), 'Shop');
-    const home = { scope: stack, topics: new AlarmTopics(stack, 'Topics'), runbookUrl: 'x'.repeat(1_002) };
+    const home = { scope: stack, prefix: 'Shop', topics: new AlarmTopics(stack, 'Topics'), runbookUrl: 'x'.repeat(1_002) };
     const long = () => newAlarm(home, { name: 'long', severity: 'page', anchor: 'a', means: 'Long.', watches, rule: rules.faults, missing: 'ignore' });
     expect(long).toThrow('Alarm long: a description of 1025 characters, must be <= 1024');
   });

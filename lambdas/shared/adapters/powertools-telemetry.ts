@@ -12,10 +12,13 @@ export interface RunningTelemetry extends Telemetry {
   flush(): void;
 }
 
-/** Log lines as JSON, and metrics in embedded metric format. */
-export function createPowertoolsTelemetry(serviceName: string): RunningTelemetry {
+/**
+ * Log lines as JSON, and metrics in embedded metric format.
+ * @param namespace of the installation: its alarms look nowhere else
+ */
+export function createPowertoolsTelemetry(serviceName: string, namespace: string): RunningTelemetry {
   const logger = new Logger({ serviceName });
-  const meters = createMeters(serviceName);
+  const meters = createMeters(serviceName, namespace);
 
   return {
     attempt(line) {

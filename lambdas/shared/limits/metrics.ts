@@ -3,7 +3,8 @@
  * the functions publish under no others, and docs/metrics.md says what they cost.
  */
 
-export const metricNamespace = 'Sluice';
+/** Each installation has a namespace of its own below it (lib/installation.ts): of two in one account neither hides the other's silence. */
+export const metricNamespaceRoot = 'Sluice';
 
 /** Dimensions: a metric is found only by exactly the set that it was published with. */
 export const dimensions = { service: 'service', outcome: 'outcome', endpointId: 'endpointId' } as const;

@@ -32,6 +32,8 @@ export const aws = {
   alarmWindowS: 86_400,
   /** SQS: from so many receives on a message is left out of the age of the oldest. */
   sqsAgeReceives: 3,
+  /** CloudWatch: characters of a metric's namespace. */
+  namespaceLength: 255,
   /** CloudWatch: series that one query returns. */
   querySeries: 500,
   /** CloudWatch: contributors of one alarm that it tells of at once. */
