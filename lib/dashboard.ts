@@ -49,7 +49,7 @@ function queueRows({ queues, functions, metrics }: DashboardProps): Widget[][] {
       graph('Age of the oldest message (s)', {
         delivery: queueSeries('ApproximateAgeOfOldestMessage', queues.delivery),
         drain: queueSeries('ApproximateAgeOfOldestMessage', queues.drain),
-        'dead letters': queueSeries('ApproximateAgeOfOldestMessage', queues.deadLetter),
+        'dead letters': metrics.fleetSeries('oldest_dead_letter_age', 'sweep', 'Maximum'),
       }),
     ],
     [

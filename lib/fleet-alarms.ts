@@ -19,7 +19,7 @@ export function newFleetAlarms(home: AlarmHome, props: FleetAlarmsProps): CfnAla
   return [...queueAlarms(props), ...ownAlarms(props.metrics), ...functionAlarms(props)].map((parts) => newAlarm(home, parts));
 }
 
-/** A queue that nobody looks at stops reporting: its alarm stays as it was until there is data again. */
+/** What nobody looks at is not reported: its alarm stays as it was until there is data again. */
 const missing = 'ignore';
 
 function queueAlarms({ stage, queues }: FleetAlarmsProps): AlarmParts[] {
@@ -45,12 +45,6 @@ function queueAlarms({ stage, queues }: FleetAlarmsProps): AlarmParts[] {
       means: 'So many messages of the delivery queue are hidden that SQS will soon hand out no more.',
       watches: queueSeries('ApproximateNumberOfMessagesNotVisible', queues.delivery), rule: alarms.inFlight,
     },
-    {
-      // (?) SQS leaves out what was received three times, and the sweep looks at every copy: it may say nothing. See the runbook.
-      name: 'dead-letters-old', severity: 'page', anchor: 'dead-letters-are-about-to-end', missing,
-      means: 'The oldest copy in the dead-letter queue ends within four days.',
-      watches: queueSeries('ApproximateAgeOfOldestMessage', queues.deadLetter), rule: alarms.deadLetterAge,
-    },
   ];
 }
 
@@ -71,6 +65,12 @@ const ownAlarms = ({ fleetSeries, serviceQuery }: OwnMetrics): readonly AlarmPar
     name: 'endpoints-sick', severity: 'page', anchor: 'many-endpoints-are-ill-at-once', missing: 'notBreaching',
     means: 'So many endpoints are ill at once that the cause is hardly theirs, and tickets no longer name them all.',
     watches: fleetSeries('endpoints_sick', 'sweep', 'Maximum'), rule: alarms.endpointsSick,
+  },
+  {
+    // Not SQS's own age, which leaves out what was received three times: the sweep looks at every copy again and again.
+    name: 'dead-letters-old', severity: 'page', anchor: 'dead-letters-are-about-to-end', missing,
+    means: 'A copy in the dead-letter queue ends within four days.',
+    watches: fleetSeries('oldest_dead_letter_age', 'sweep', 'Maximum'), rule: alarms.deadLetterAge,
   },
 ];
 

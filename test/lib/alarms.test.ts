@@ -159,7 +159,6 @@ describe('the alarms of queues and functions', () => {
     ['delivery-queue-old', 'ApproximateAgeOfOldestMessage', 'WebhooksQueuesDelivery1E532403', 900],
     ['drain-queue-old', 'ApproximateAgeOfOldestMessage', 'WebhooksQueuesDrainA50565D7', 2_160],
     ['in-flight-near-limit', 'ApproximateNumberOfMessagesNotVisible', 'WebhooksQueuesDelivery1E532403', 90_000],
-    ['dead-letters-old', 'ApproximateAgeOfOldestMessage', 'WebhooksQueuesDeadLetterEA78B091', 864_000],
   ])('%s watches %s', (name, metric, queue, threshold) => {
     expect(series(name).slice(0, 5)).toEqual(['AWS/SQS', metric, 'Maximum', queue, threshold]);
   });
@@ -220,6 +219,19 @@ describe('over time', () => {
     const [told] = watch(alarm('sweep-silent'), swept(10, -5), 20);
     expect(told).toMatchObject({ state: 'ALARM' });
     expect(((told?.atEpochMs ?? 0) - startMs) / 60_000).toBeLessThanOrEqual(12);
+  });
+
+  it('a copy in the dead-letter queue that is about to end is a page, though the sweep sees it in one of many runs', () => {
+    const age = (value: number, minutes: number, from: number) => points({ namespace: metricNamespace, name: 'oldest_dead_letter_age', dimensions: { service: 'sweep' }, values: [value] }, minutes, from);
+    const [young, seen] = [864_000, 864_001];
+    const told = (datapoints: Datapoint[], minutes: number) => watch(alarm('dead-letters-old'), datapoints, minutes).map(({ atEpochMs }) => (atEpochMs - startMs) / 60_000);
+    expect(told(age(young, 600, 0), 600)).toEqual([]);
+    // Seen every five hours it stays one page.
+    expect(told([...age(young, 900, 0), ...[10, 310, 610].flatMap((minute) => age(seen, 1, minute))], 900)).toEqual([11]);
+    // Ends within hours after it was cleared, and not because nobody looked.
+    const changes = (datapoints: Datapoint[]) => createAlarmEvaluator([alarm('dead-letters-old')]).watch(datapoints, { fromEpochMs: startMs, toEpochMs: startMs + 900 * 60_000 }).map(({ state }) => state);
+    expect(changes([...age(seen, 60, 0), ...age(0, 840, 60)])).toEqual(['ALARM', 'OK']);
+    expect(changes(age(seen, 60, 0))).toEqual(['ALARM']);
   });
 
   it('faults name the service, and a burst of one minute is none', () => {

@@ -45,6 +45,7 @@ export const fleetMetrics = {
   swept: { unit: 'Count', says: 'runs of the sweep' },
   oldest_undelivered_age: { unit: 'Seconds', says: 'age of the oldest delivery that is held' },
   oldest_unknown_age: { unit: 'Seconds', says: 'for how long the oldest delivery has been unknown' },
+  oldest_dead_letter_age: { unit: 'Seconds', says: 'age of the oldest copy that was seen in the dead-letter queue, of at most a hundred a minute, and left there' },
   held_deliveries: { unit: 'Count', says: 'deliveries that are held now, about' },
   breakers_open: { unit: 'Count', says: 'endpoints whose breaker is open or half-open' },
   endpoints_sick: { unit: 'Count', says: 'endpoints of which at least one gauge is published' },
