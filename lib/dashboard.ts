@@ -69,7 +69,7 @@ function fleetRows(own: OwnMetrics): Widget[][] {
     [
       ratio(own, 'First attempts delivered (%), goal 98.5', { part: 'first_attempts_delivered', whole: ['first_attempts'] }),
       ratio(own, 'Deliveries that ended well (%), goal 99.95', { part: 'delivered', whole: ['delivered', 'dead'] }),
-      graph('Deliveries', bySender(own, ['delivered', 'dead', 'unknown', 'shed', 'held'], 'Sum')),
+      graph('Deliveries', bySender(own, ['delivered', 'dead', 'dead_unaddressed', 'unknown', 'shed', 'held'], 'Sum')),
     ],
     [
       graph('Latency of deliveries (ms)', percentiles(own, 'delivery_latency')),

@@ -67,6 +67,12 @@ const ownAlarms = ({ fleetSeries, serviceQuery }: OwnMetrics): readonly AlarmPar
     watches: fleetSeries('endpoints_sick', 'sweep', 'Maximum'), rule: alarms.endpointsSick,
   },
   {
+    // Beside endpoint-dead, which does not see them: whom they name, a producer has made up.
+    name: 'deliveries-unaddressed', severity: 'ticket', anchor: 'deliveries-are-dead', missing: 'notBreaching',
+    means: 'Messages are malformed or name an endpoint that nobody has registered, and have died just now.',
+    watches: serviceQuery('SUM', 'dead_unaddressed'), rule: alarms.unaddressed,
+  },
+  {
     // Not SQS's own age, which leaves out what was received three times: the sweep looks at every copy again and again.
     name: 'dead-letters-old', severity: 'page', anchor: 'dead-letters-are-about-to-end', missing,
     means: 'A copy in the dead-letter queue ends within four days.',

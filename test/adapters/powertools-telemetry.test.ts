@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { createPowertoolsTelemetry, type RunningTelemetry } from '../../lambdas/shared/adapters/powertools-telemetry.ts';
 import { dimensions, endpointMetrics, eventMetrics, fleetMetrics, phaseMetric } from '../../lambdas/shared/limits/metrics.ts';
+import { replayReasons } from '../../lambdas/shared/limits/replay-request.ts';
 import { phases } from '../../lambdas/shared/core/outcome.ts';
 import { bodyOf, endpointOf, receivedOf, timed } from '../support/builders.ts';
 import { Harness } from '../support/deliver-harness.ts';
@@ -108,6 +109,22 @@ describe('an invocation', () => {
     expect(new Set(blobs().map((blob) => blob.namespace))).toEqual(new Set([namespace]));
     expect(blobs().find((blob) => blob.dimensions['endpointId'] === 'ill' && 'shed' in blob.values)?.values).toEqual({ shed: 9, held: 3, dead: 1, unknown: 1 });
     expect(names).toEqual(expect.arrayContaining(['swept', 'faults', 'breaker_opened', 'stale_sockets']));
+  });
+
+  it('counts the death of what is malformed or for nobody, and of no endpoint by a name that a producer has made up', async () => {
+    await batch(['no message', '{"version":1,"endpointId":"made-up","eventId":"e"}', '{"version":1,"endpointId":"acme","eventId":"e"}', bodyOf({ endpointId: 'nobody' })]);
+    expect(blobs().map((blob) => [blob.dimensions, blob.values])).toEqual([[{ service: 'deliver' }, { dead: 4, dead_unaddressed: 4 }]]);
+    expect(lines().filter((line) => line['message'] === 'dead').map(({ endpointId, reason }) => [endpointId, reason])).toEqual(
+      expect.arrayContaining([['made-up', 'malformed'], ['acme', 'malformed'], ['nobody', 'unknown-endpoint']]),
+    );
+    expect(lines().filter((line) => line['level'] === 'WARN')).toEqual([]);
+  });
+
+  it('counts every other death of its endpoint, and not as one of nobody', () => {
+    for (const reason of replayReasons) telemetry.event('dead', { endpointId: 'acme', reason });
+    telemetry.flush();
+    const [all, own] = [replayReasons.length, replayReasons.length - 2];
+    expect(blobs().map((blob) => [blob.dimensions, blob.values])).toEqual([[{ service: 'deliver' }, { dead: all, dead_unaddressed: 2 }], [{ endpointId: 'acme' }, { dead: own }]]);
   });
 
   it('loses no value where the library publishes between: 250 attempts are 250', () => {

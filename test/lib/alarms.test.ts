@@ -206,6 +206,14 @@ describe('over time', () => {
     expect(told.map(({ atEpochMs }) => (atEpochMs - startMs) / 60_000)).toEqual([2, 11]);
   });
 
+  it('what a producer sends wrong is told, by the sender that buried it, and ends', () => {
+    const die = (service: string, minute: number) => points({ namespace: metricNamespace, name: 'dead_unaddressed', dimensions: { service }, values: [1] }, 1, minute);
+    const changes = watch(alarm('deliveries-unaddressed'), [...die('deliver', 1), ...die('drain', 10)], 20).filter(({ contributor }) => contributor !== undefined);
+    expect(changes.map(({ contributor, state }) => `${contributor} ${state}`)).toEqual(['service=deliver ALARM', 'service=deliver OK', 'service=drain ALARM', 'service=drain OK']);
+    const delivered = points({ namespace: metricNamespace, name: 'dead', dimensions: { service: 'deliver' }, values: [9] }, 20);
+    expect(watch(alarm('deliveries-unaddressed'), delivered, 20)).toEqual([]);
+  });
+
   it('a message in the fault queue is a page until it is empty, also while nobody looks at the queue', () => {
     const depth = (values: number[], minute: number) => points({ namespace: 'AWS/SQS', name: 'ApproximateNumberOfMessagesVisible', dimensions: { QueueName: 'WebhooksQueuesFault6689F381' }, values }, 1, minute);
     const evaluator = createAlarmEvaluator([alarm('fault-queue-not-empty')]);
@@ -318,6 +326,7 @@ describe('checkAlarms', () => {
     ['looks that are still to come', (copy) => (copy.endpoint.unknown.bound = 9_360), 'alarms.endpoint.unknown.bound'],
     ['more than there are', (copy) => (copy.faults.datapoints = 11), 'alarms.faults.datapoints 11 is above the most of 10 periods'],
     ['none', (copy) => (copy.faults.datapoints = 0), 'alarms.faults.datapoints 0 is below the least of 1 periods'],
+    ['a query of the fleet further back than it sees', (copy) => (copy.unaddressed.periods = 181), 'alarms.unaddressed.periodS × periods 10860 is above the most of 10800 s'],
     ['further back than a query sees', (copy) => (copy.endpoint.shedding.periods = 181), 'alarms.shedding.periodS × periods 10860 is above the most of 10800 s'],
     ['half minutes', (copy) => (copy.errors.periodS = 90), 'alarms.errors.periodS'],
   ])('refuses %s', (_, change, message) => {

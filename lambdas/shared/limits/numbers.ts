@@ -602,6 +602,8 @@ export const alarms = {
   sweepSilent: { bound: 1, periodS: 60, periods: 5, datapoints: 5 },
   /** Minutes with a fault. One throttled call is mended by the next try; while DynamoDB refuses everything no other alarm would say so. */
   faults: { bound: 0, periodS: 60, periods: 10, datapoints: 5 },
+  /** Messages a minute, as `endpoint.dead`: a producer that is wrong hears it of us only. */
+  unaddressed: { bound: 0, periodS: 60, periods: 1, datapoints: 1 },
   /** Endpoints. Above it CloudWatch does not tell of each any more; and so many at once are hardly ill by themselves. */
   endpointsSick: { bound: aws.alarmContributors, periodS: 60, periods: 5, datapoints: 5 },
 
