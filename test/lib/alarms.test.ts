@@ -231,9 +231,9 @@ describe('over time', () => {
 
   it('a copy in the dead-letter queue that is about to end is a page, though the sweep sees it in one of many runs', () => {
     const age = (value: number, minutes: number, from: number) => points({ namespace: metricNamespace, name: 'oldest_dead_letter_age', dimensions: { service: 'sweep' }, values: [value] }, minutes, from);
-    const [young, seen] = [864_000, 864_001];
+    const [young, bound, seen] = [60, 864_000, 864_001];
     const told = (datapoints: Datapoint[], minutes: number) => watch(alarm('dead-letters-old'), datapoints, minutes).map(({ atEpochMs }) => (atEpochMs - startMs) / 60_000);
-    expect(told(age(young, 600, 0), 600)).toEqual([]);
+    expect(told(age(bound, 600, 0), 600)).toEqual([]);
     // Seen every five hours it stays one page.
     expect(told([...age(young, 900, 0), ...[10, 310, 610].flatMap((minute) => age(seen, 1, minute))], 900)).toEqual([11]);
     // Ends within hours after it was cleared, and not because nobody looked.
