@@ -1,4 +1,3 @@
-import { Stack } from 'aws-cdk-lib';
 import { CfnAlarm } from 'aws-cdk-lib/aws-cloudwatch';
 import type { Construct } from 'constructs';
 import { type AlarmRule, runbook } from '../lambdas/shared/limits/numbers.ts';
@@ -28,16 +27,18 @@ export interface AlarmParts {
 /** Where alarms are made, and what all of them share. */
 export interface AlarmHome {
   readonly scope: Construct;
+  /** Of the installation: of two in one stack, each has alarms of its own. */
+  readonly prefix: string;
   readonly topics: AlarmTopics;
   readonly runbookUrl: string;
 }
 
 /** The only place in which an alarm is made. Its end is told to the same topic, so that what it opened can be closed. */
-export function newAlarm({ scope, topics, runbookUrl }: AlarmHome, parts: AlarmParts): CfnAlarm {
+export function newAlarm({ scope, prefix, topics, runbookUrl }: AlarmHome, parts: AlarmParts): CfnAlarm {
   const { rule, severity, watches } = parts;
   const topic = topics[severity].topicArn;
   const alarm = new CfnAlarm(scope, constructId(parts.name), {
-    alarmName: `${prefixOf(scope)}-${parts.name}`,
+    alarmName: `${prefix}-${parts.name}`,
     alarmDescription: described(parts, runbookUrl),
     ...(watches.kind === 'series' ? seriesProps(watches, rule) : queryProps(watches, rule)),
     comparisonOperator: parts.speaks === 'below' ? 'LessThanThreshold' : 'GreaterThanThreshold',
@@ -51,12 +52,6 @@ export function newAlarm({ scope, topics, runbookUrl }: AlarmHome, parts: AlarmP
   // Before CloudWatch may publish, the first words of an alarm would be lost.
   alarm.node.addDependency(topics);
   return alarm;
-}
-
-/** Of two installations in one stack, each has alarms of its own. */
-function prefixOf(scope: Construct): string {
-  const path = scope.node.scopes.slice(Stack.of(scope).node.scopes.length, -1).map(({ node }) => node.id);
-  return [Stack.of(scope).stackName, ...path].join('-');
 }
 
 function described({ name, severity, means, anchor }: AlarmParts, runbookUrl: string): string {

@@ -3,8 +3,9 @@ import { Construct } from 'constructs';
 import { AlarmTopics } from './alarm-topics.ts';
 import { newEndpointAlarms } from './endpoint-alarms.ts';
 import { type FleetAlarmsProps, newFleetAlarms } from './fleet-alarms.ts';
+import { installationName } from './installation.ts';
 
-/** All alarms of an installation, and the topics at which they are told. */
+/** All alarms of the installation that it is made in, and the topics at which they are told. */
 export class Alarms extends Construct {
   readonly topics: AlarmTopics;
   readonly fleet: readonly CfnAlarm[];
@@ -13,8 +14,8 @@ export class Alarms extends Construct {
   constructor(scope: Construct, id: string, props: FleetAlarmsProps) {
     super(scope, id);
     this.topics = new AlarmTopics(this, 'Topics');
-    const home = { scope: this, topics: this.topics, runbookUrl: props.stage.runbookUrl };
+    const home = { scope: this, prefix: installationName(scope), topics: this.topics, runbookUrl: props.stage.runbookUrl };
     this.fleet = newFleetAlarms(home, props);
-    this.endpoints = newEndpointAlarms(home);
+    this.endpoints = newEndpointAlarms(home, props.metrics);
   }
 }

@@ -1,15 +1,15 @@
 import type { CfnAlarm } from 'aws-cdk-lib/aws-cloudwatch';
 import { alarms } from '../lambdas/shared/limits/numbers.ts';
 import { type AlarmHome, type AlarmParts, newAlarm } from './alarm.ts';
-import { endpointQuery } from './metrics.ts';
+import type { OwnMetrics } from './metrics.ts';
 
 /** Tickets of single endpoints. Each is one alarm on a query; every endpoint that it returns is a contributor with a state of its own. */
-export function newEndpointAlarms(home: AlarmHome): CfnAlarm[] {
-  return tickets.map((parts) => newAlarm(home, { ...parts, severity: 'ticket', missing: 'notBreaching' }));
+export function newEndpointAlarms(home: AlarmHome, metrics: OwnMetrics): CfnAlarm[] {
+  return tickets(metrics).map((parts) => newAlarm(home, { ...parts, severity: 'ticket', missing: 'notBreaching' }));
 }
 
 /** No data is well: gauges are published of what is ill only, and end with a zero. */
-const tickets: readonly Omit<AlarmParts, 'severity' | 'missing'>[] = [
+const tickets = ({ endpointQuery }: OwnMetrics): readonly Omit<AlarmParts, 'severity' | 'missing'>[] => [
   {
     name: 'endpoint-failing', anchor: 'an-endpoint-fails', rule: alarms.endpoint.failing,
     means: 'Attempts at an endpoint fail, too many of them for a quarter of an hour.',

@@ -2,7 +2,7 @@ import type { CfnAlarm } from 'aws-cdk-lib/aws-cloudwatch';
 import type { NodejsFunction } from 'aws-cdk-lib/aws-lambda-nodejs';
 import { type AlarmRule, alarms, aws } from '../lambdas/shared/limits/numbers.ts';
 import { type AlarmHome, type AlarmParts, newAlarm } from './alarm.ts';
-import { fleetSeries, functionSeries, queueSeries, type Service, serviceQuery } from './metrics.ts';
+import { functionSeries, type OwnMetrics, queueSeries, type Service } from './metrics.ts';
 import type { Queues } from './queues.ts';
 import type { StageConfig } from './stage-config.ts';
 
@@ -11,14 +11,15 @@ export interface FleetAlarmsProps {
   readonly stage: StageConfig;
   readonly queues: Queues;
   readonly functions: Readonly<Record<Service, NodejsFunction>>;
+  readonly metrics: OwnMetrics;
 }
 
 /** Alarms of the whole installation, in the runbook's order. */
 export function newFleetAlarms(home: AlarmHome, props: FleetAlarmsProps): CfnAlarm[] {
-  return [...queueAlarms(props), ...ownAlarms, ...functionAlarms(props)].map((parts) => newAlarm(home, parts));
+  return [...queueAlarms(props), ...ownAlarms(props.metrics), ...functionAlarms(props)].map((parts) => newAlarm(home, parts));
 }
 
-/** A queue that nobody looks at stops reporting: its alarm stays as it was until there is data again. */
+/** What nobody looks at is not reported: its alarm stays as it was until there is data again. */
 const missing = 'ignore';
 
 function queueAlarms({ stage, queues }: FleetAlarmsProps): AlarmParts[] {
@@ -44,16 +45,10 @@ function queueAlarms({ stage, queues }: FleetAlarmsProps): AlarmParts[] {
       means: 'So many messages of the delivery queue are hidden that SQS will soon hand out no more.',
       watches: queueSeries('ApproximateNumberOfMessagesNotVisible', queues.delivery), rule: alarms.inFlight,
     },
-    {
-      // (?) SQS leaves out what was received three times, and the sweep looks at every copy: it may say nothing. See the runbook.
-      name: 'dead-letters-old', severity: 'page', anchor: 'dead-letters-are-about-to-end', missing,
-      means: 'The oldest copy in the dead-letter queue ends within four days.',
-      watches: queueSeries('ApproximateAgeOfOldestMessage', queues.deadLetter), rule: alarms.deadLetterAge,
-    },
   ];
 }
 
-const ownAlarms: readonly AlarmParts[] = [
+const ownAlarms = ({ fleetSeries, serviceQuery }: OwnMetrics): readonly AlarmParts[] => [
   {
     // Silence is the fault: no data breaches. Until its first run a new installation is silent too, and nobody is subscribed yet.
     name: 'sweep-silent', severity: 'page', anchor: 'the-sweep-is-silent', missing: 'breaching', speaks: 'below',
@@ -70,6 +65,18 @@ const ownAlarms: readonly AlarmParts[] = [
     name: 'endpoints-sick', severity: 'page', anchor: 'many-endpoints-are-ill-at-once', missing: 'notBreaching',
     means: 'So many endpoints are ill at once that the cause is hardly theirs, and tickets no longer name them all.',
     watches: fleetSeries('endpoints_sick', 'sweep', 'Maximum'), rule: alarms.endpointsSick,
+  },
+  {
+    // Beside endpoint-dead, which does not see them: whom they name, a producer has made up.
+    name: 'deliveries-unaddressed', severity: 'ticket', anchor: 'deliveries-are-dead', missing: 'notBreaching',
+    means: 'Messages are malformed or name an endpoint that nobody has registered, and have died just now.',
+    watches: serviceQuery('SUM', 'dead_unaddressed'), rule: alarms.unaddressed,
+  },
+  {
+    // Not SQS's own age, which leaves out what was received three times: the sweep looks at every copy again and again.
+    name: 'dead-letters-old', severity: 'page', anchor: 'dead-letters-are-about-to-end', missing,
+    means: 'A copy in the dead-letter queue ends within four days.',
+    watches: fleetSeries('oldest_dead_letter_age', 'sweep', 'Maximum'), rule: alarms.deadLetterAge,
   },
 ];
 

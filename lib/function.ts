@@ -6,6 +6,7 @@ import { LogLevel, NodejsFunction, type NodejsFunctionProps, OutputFormat } from
 import { FieldIndexPolicy, LogGroup } from 'aws-cdk-lib/aws-logs';
 import type { Construct } from 'constructs';
 import { indexedFields } from '../lambdas/shared/limits/log-queries.ts';
+import { env } from '../lambdas/shared/limits/names.ts';
 import { logs } from '../lambdas/shared/limits/numbers.ts';
 
 /** Found from this file, so that an app elsewhere can use the construct. */
@@ -23,6 +24,8 @@ export interface FunctionParts {
   readonly timeoutS: number;
   readonly memoryMb: number;
   readonly environment: Readonly<Record<string, string>>;
+  /** Of the installation: what is published elsewhere, no alarm sees. */
+  readonly metricNamespace: string;
   /** Beside those for its log. */
   readonly statements: readonly PolicyStatement[];
   /** Its log goes with the stack. */
@@ -50,7 +53,7 @@ export function newFunction(scope: Construct, parts: FunctionParts): NodejsFunct
     memorySize: parts.memoryMb,
     role: roleOf(scope, parts, logGroup),
     logGroup,
-    environment: { NODE_OPTIONS: '--enable-source-maps', ...parts.environment },
+    environment: { NODE_OPTIONS: '--enable-source-maps', [env.metricNamespace]: parts.metricNamespace, ...parts.environment },
     awsSdkConnectionReuse: false,
     bundling: {
       format: OutputFormat.ESM,

@@ -7,7 +7,7 @@ import type { SenderFunctionProps } from './sender-function.ts';
 import { indexArn } from './tables.ts';
 
 /** What the replay function works on. */
-export type ReplayFunctionProps = Pick<SenderFunctionProps, 'stage' | 'queues' | 'tables'>;
+export type ReplayFunctionProps = Pick<SenderFunctionProps, 'stage' | 'queues' | 'tables' | 'metricNamespace'>;
 
 /** The replay function with its role and log group. Operators invoke it; nothing else does. */
 export class ReplayFunction extends Construct {
@@ -15,7 +15,7 @@ export class ReplayFunction extends Construct {
 
   constructor(scope: Construct, id: string, props: ReplayFunctionProps) {
     super(scope, id);
-    const { stage, queues, tables } = props;
+    const { stage, queues, tables, metricNamespace } = props;
     this.function = newFunction(this, {
       name: 'replay',
       entry: 'lambdas/replay/handler.ts',
@@ -29,6 +29,7 @@ export class ReplayFunction extends Construct {
         [env.deliveryQueueUrl]: queues.delivery.queueUrl,
         [env.drainQueueUrl]: queues.drain.queueUrl,
       },
+      metricNamespace,
       statements: replayStatements(props),
       isDisposable: stage.name === 'local',
       // Whoever invokes it without waiting for the answer decides whether to do it again.

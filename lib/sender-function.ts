@@ -18,6 +18,7 @@ export interface SenderFunctionProps {
   queues: Queues;
   tables: Tables;
   wakeUps: WakeUps;
+  metricNamespace: string;
 }
 
 /** What tells one such function from the other. */
@@ -40,6 +41,7 @@ export class SenderFunction extends Construct {
       timeoutS: config.timeoutS,
       memoryMb: config.memoryMb,
       environment: senderEnvironment(props, config),
+      metricNamespace: props.metricNamespace,
       statements: [...senderStatements(props), ...statements],
       isDisposable: props.stage.name === 'local',
       // Lambda would stop a chain of queue and function after about 16 turns; what is held goes round for days, and ends by its age.

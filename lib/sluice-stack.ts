@@ -14,7 +14,7 @@ export interface SluiceStackProps extends StackProps {
 export class SluiceStack extends Stack {
   constructor(scope: Construct, id: string, { stage, ...props }: SluiceStackProps) {
     super(scope, id, { terminationProtection: stage.name !== 'local', ...props });
-    const { queues, tables, notices, deliver, drain, sweep, replay, alarms } = new WebhookDelivery(this, 'Webhooks', { stage });
+    const { queues, tables, notices, deliver, drain, sweep, replay, alarms, metricNamespace } = new WebhookDelivery(this, 'Webhooks', { stage });
     const values: Record<keyof typeof outputs, string> = {
       deliveryQueueUrl: queues.delivery.queueUrl,
       deadLetterQueueUrl: queues.deadLetter.queueUrl,
@@ -40,6 +40,7 @@ export class SluiceStack extends Stack {
       noticesTopic: notices.topic.topicArn,
       pagesTopic: alarms.topics.page.topicArn,
       ticketsTopic: alarms.topics.ticket.topicArn,
+      metricNamespace,
     };
     for (const key of Object.keys(values) as (keyof typeof values)[]) new CfnOutput(this, outputs[key], { value: values[key] });
   }

@@ -10,7 +10,7 @@ import { indexArn } from './tables.ts';
 import { schedulerRole } from './wake-ups.ts';
 
 /** What the sweep function works on. */
-export type SweepFunctionProps = Pick<SenderFunctionProps, 'stage' | 'queues' | 'tables'> & { readonly notices: Notices };
+export type SweepFunctionProps = Pick<SenderFunctionProps, 'stage' | 'queues' | 'tables' | 'metricNamespace'> & { readonly notices: Notices };
 
 /** The sweep function with its role, log group and schedule. */
 export class SweepFunction extends Construct {
@@ -18,7 +18,7 @@ export class SweepFunction extends Construct {
 
   constructor(scope: Construct, id: string, props: SweepFunctionProps) {
     super(scope, id);
-    const { stage, queues, tables, notices } = props;
+    const { stage, queues, tables, notices, metricNamespace } = props;
     this.function = newFunction(this, {
       name: 'sweep',
       entry: 'lambdas/sweep/handler.ts',
@@ -33,6 +33,7 @@ export class SweepFunction extends Construct {
         [env.deadLetterQueueUrl]: queues.deadLetter.queueUrl,
         [env.noticesTopicArn]: notices.topic.topicArn,
       },
+      metricNamespace,
       statements: sweepStatements(props),
       isDisposable: stage.name === 'local',
       // What one run does not do, the next one does within a minute: Lambda's two retries would only overlap with it.

@@ -24,6 +24,7 @@ export function addControlRoutes(embedded: EmbeddedAws): void {
   wire.route('GET', '/_sluice/clock', () => ({ nowEpochMs: clock.nowMs(), offsetMs: clock.offsetMs() }));
   wire.route('GET', '/_sluice/calls', (_body, { url }) => wire.calls.since(Number(url.searchParams.get('since') ?? 0)));
   wire.route('GET', '/_sluice/stack', () => stack);
+  wire.route('GET', '/_sluice/published', () => embedded.sns.published);
   wire.route('GET', '/_sluice/environments', (_body, { url }) => host(url.searchParams.get('function') ?? 'deliver').environments());
   wire.route('POST', '/_sluice/kill', async (body) => {
     const { function: name = 'deliver', pid } = body as { function?: string; pid: number };

@@ -25,7 +25,7 @@ async function tidy(target: Target, out: Output, isDryRun: boolean): Promise<voi
   out.note(`Target: ${target.name}`);
   const queue = createSqsDeadLetters(target.sqs, target.deadLetterQueueUrl, dlqWalk);
   const records = createDynamoDbRecords(target.db, { endpoints: target.endpointsTable, deliveries: target.deliveriesTable });
-  const { stop, hidden, ...tidied } = await tidyDeadLetters({ queue, records }, { mayGoOn: () => true, isDryRun, onPage: (soFar) => out.progress(progress(soFar)) });
+  const { stop, hidden, oldestSentEpochMs: _, ...tidied } = await tidyDeadLetters({ queue, records }, { mayGoOn: () => true, isDryRun, onPage: (soFar) => out.progress(progress(soFar)) });
   out.progress(progress(tidied), true);
   if (hidden > 0) out.note(`${hidden} copies could not be put back at once; they return by themselves within ${dlqWalk.lookS} s.`);
   out.result(tidied, described(tidied, isDryRun));

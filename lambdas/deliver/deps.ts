@@ -51,7 +51,7 @@ export function createSender(service: string, serves: CopyHome, environment: Nod
   const egress = JSON.parse(required(env.egress)) as EgressRules;
   const limits = JSON.parse(required(env.functionLimits)) as FunctionLimits;
   const clock = { nowEpochMs: () => Date.now(), monotonicMs: () => performance.now() };
-  const telemetry = createPowertoolsTelemetry(service);
+  const telemetry = createPowertoolsTelemetry(service, required(env.metricNamespace));
   const calls = awsCallLimits(limits);
   const [db, sqs] = [createDynamoDb(calls), createSqs(calls)];
   const ceilings = { ...numbers.sockets, perHost };

@@ -27,7 +27,7 @@ export function createDeps(environment: NodeJS.ProcessEnv = process.env): Runnin
   const [drainQueueUrl, deliveryQueueUrl] = [required(env.drainQueueUrl), required(env.deliveryQueueUrl)];
   const db = createDynamoDb(awsCalls);
   const sqs = createSqs(awsCalls);
-  const telemetry = createPowertoolsTelemetry('replay');
+  const telemetry = createPowertoolsTelemetry('replay', required(env.metricNamespace));
   telemetry.started({ tables, drainQueueUrl, deliveryQueueUrl, awsCalls });
   return {
     clock: { nowEpochMs: () => Date.now(), monotonicMs: () => performance.now() },

@@ -30,7 +30,7 @@ export function createDeps(environment: NodeJS.ProcessEnv = process.env): Runnin
   const noticesTopicArn = required(env.noticesTopicArn);
   const db = createDynamoDb(awsCalls);
   const sqs = createSqs(awsCalls);
-  const telemetry = createPowertoolsTelemetry('sweep');
+  const telemetry = createPowertoolsTelemetry('sweep', required(env.metricNamespace));
   telemetry.started({ tables, drainQueueUrl, deadLetterQueueUrl, noticesTopicArn, awsCalls });
   // No waiting for copies: a request that waits is cut off by the client's own limit.
   const queue = createSqsDeadLetters(sqs, deadLetterQueueUrl, { lookS: limits.tidyLookS, waitS: 0 });

@@ -23,8 +23,8 @@ export interface SweepDeps extends AttendDeps {
   readonly deadLetters: {
     /** Copies in the dead-letter queue that could be received now, about. */
     ready(): Promise<number>;
-    /** Deletes stale copies, asking before each page whether it may go on. */
-    tidy(mayGoOn: () => boolean): Promise<Tidied & { readonly stop: string }>;
+    /** Deletes stale copies, asking before each page whether it may go on; says when the oldest was sent that it has seen and left. */
+    tidy(mayGoOn: () => boolean): Promise<Tidied & { readonly stop: string; readonly oldestSentEpochMs: number | undefined }>;
   };
 }
 
@@ -32,7 +32,7 @@ export interface SweepDeps extends AttendDeps {
  * Finds what lost its wake-up, and orders another. Also looks through a part of what is held, all of it once an hour, for endpoints
  * whose lane does not know of it: a hold that died half way, whose message never came back, or a burial that nobody finished.
  * Beside that it looks at every lane, for endpoints that need somebody (attend.ts).
- * With the time that is left it clears stale copies out of the dead-letter queue.
+ * With the time that is left it clears stale copies out of the dead-letter queue, and says how old the oldest is that it sees there.
  */
 export async function sweep(deps: SweepDeps): Promise<void> {
   const startedMs = deps.clock.monotonicMs();
@@ -52,12 +52,18 @@ async function tidy({ clock, deadLetters, telemetry }: SweepDeps, startedMs: num
   const endsMs = Math.min(clock.monotonicMs() + limits.tidyMs, startedMs + limits.tidyUntilMs);
   let receives = 0;
   try {
-    if ((await deadLetters.ready()) === 0) return;
-    const { stop, looked, stale, deleted, kept, unknown } = await deadLetters.tidy(() => receives++ < limits.tidyReceives && clock.monotonicMs() < endsMs);
+    if ((await deadLetters.ready()) === 0) return telemetry.gauge('oldest_dead_letter_age', 0);
+    const { oldestSentEpochMs, stop, looked, stale, deleted, kept, unknown } = await deadLetters.tidy(() => receives++ < limits.tidyReceives && clock.monotonicMs() < endsMs);
     telemetry.event('tidied', { stop, looked, stale, deleted, kept, unknown });
+    // SQS leaves out of its own age what was received three times, which every copy here soon was.
+    if (looked > 0) telemetry.gauge('oldest_dead_letter_age', ageS(oldestSentEpochMs, clock.nowEpochMs()));
   } catch (error) {
     telemetry.fault('tidy-failed', error);
   }
+}
+
+function ageS(sentEpochMs: number | undefined, nowEpochMs: number): number {
+  return sentEpochMs === undefined ? 0 : Math.max(0, Math.round((nowEpochMs - sentEpochMs) / 1_000));
 }
 
 async function wakeOverdue(deps: SweepDeps): Promise<number> {

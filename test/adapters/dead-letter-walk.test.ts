@@ -102,7 +102,7 @@ describe('a walk over the dead-letter queue', () => {
   it('deletes what is stale, and lets the rest be received again, byte for byte', async () => {
     await mixture();
     const before = await visible();
-    expect(await tidy()).toEqual({ looked: 10, stale: 3, deleted: 3, kept: 5, unknown: 2, stop: 'end', hidden: 0 });
+    expect(await tidy()).toEqual({ looked: 10, stale: 3, deleted: 3, kept: 5, unknown: 2, stop: 'end', hidden: 0, oldestSentEpochMs: expect.any(Number) as number });
     const after = await visible();
     expect(after.map(({ event }) => event)).toEqual(staying);
     expect(after).toEqual(before.filter(({ MessageId }) => after.some((copy) => copy.MessageId === MessageId)));
@@ -136,6 +136,33 @@ describe('a walk over the dead-letter queue', () => {
     expect(await tidy(depsOf(), { onPage: ({ looked }: { looked: number }) => pages.push(looked) })).toMatchObject({ looked: 34, stale: 12, deleted: 12, kept: 22 });
     expect(pages.slice(0, 4)).toEqual([10, 20, 30, 34]);
     expect(await visible()).toHaveLength(22);
+  });
+
+  it('says when the oldest was sent of those that it has seen and left', async () => {
+    const daysAgo = (days: number) => t0EpochMs - days * 86_400_000;
+    await write(own(deliveredOf(), 'stale'));
+    await write(own(deadOf('buried'), 'kept'));
+    for (const eventId of ['stale', 'unknown', 'kept']) await bury(eventId);
+    const days: Record<string, number> = { stale: 13, unknown: 11, kept: 4 };
+    const queue = queueOf(0);
+    const dated = (seen: readonly string[]): Partial<DeadLetterQueue> => ({
+      receive: async () => (await queue.receive()).flatMap((copy) => {
+        const eventId = seen.find((one) => copy.body.includes(`"${one}"`));
+        return eventId === undefined ? [] : [{ ...copy, sentEpochMs: daysAgo(days[eventId] ?? 0) }];
+      }),
+    });
+    expect(await tidy(depsOf(dated(['kept'])))).toMatchObject({ looked: 1, oldestSentEpochMs: daysAgo(4) });
+    expect(await tidy(depsOf(dated(['stale', 'unknown', 'kept'])), { isDryRun: true })).toMatchObject({ looked: 3, oldestSentEpochMs: daysAgo(11) });
+    expect(await tidy(depsOf(dated(['stale'])))).toMatchObject({ looked: 1, deleted: 1, oldestSentEpochMs: undefined });
+    expect(await tidy(depsOf({ receive: () => Promise.resolve([]) }))).toMatchObject({ looked: 0, oldestSentEpochMs: undefined });
+  });
+
+  it('knows from SQS when a copy was sent', async () => {
+    const fromEpochMs = Date.now();
+    await bury('now');
+    const { oldestSentEpochMs = 0 } = await tidy();
+    expect(oldestSentEpochMs).toBeGreaterThanOrEqual(fromEpochMs - 1_000);
+    expect(oldestSentEpochMs).toBeLessThanOrEqual(Date.now() + 1_000);
   });
 
   it('ends at its bound, with everything put back', async () => {

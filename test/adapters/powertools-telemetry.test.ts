@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { createPowertoolsTelemetry, type RunningTelemetry } from '../../lambdas/shared/adapters/powertools-telemetry.ts';
-import { dimensions, endpointMetrics, eventMetrics, fleetMetrics, metricNamespace, phaseMetric } from '../../lambdas/shared/limits/metrics.ts';
+import { dimensions, endpointMetrics, eventMetrics, fleetMetrics, phaseMetric } from '../../lambdas/shared/limits/metrics.ts';
+import { replayReasons } from '../../lambdas/shared/limits/replay-request.ts';
 import { phases } from '../../lambdas/shared/core/outcome.ts';
 import { bodyOf, endpointOf, receivedOf, timed } from '../support/builders.ts';
 import { Harness } from '../support/deliver-harness.ts';
@@ -11,6 +12,7 @@ interface Blob {
   readonly values: Readonly<Record<string, number | number[]>>;
 }
 
+const namespace = 'Sluice/Shop-Orders';
 const written: string[] = [];
 let telemetry: RunningTelemetry;
 
@@ -20,7 +22,7 @@ beforeEach(() => {
   const keep = (chunk: unknown) => written.push(...String(chunk).split('\n').filter((line) => line !== '')) > 0;
   vi.spyOn(process.stdout, 'write').mockImplementation(keep);
   vi.spyOn(process.stderr, 'write').mockImplementation(keep);
-  telemetry = createPowertoolsTelemetry('deliver');
+  telemetry = createPowertoolsTelemetry('deliver', namespace);
 });
 afterEach(() => {
   vi.restoreAllMocks();
@@ -65,7 +67,7 @@ describe('an invocation', () => {
     await batch(bodies);
     const [fleet, ...others] = blobs();
     expect(fleet).toMatchObject({
-      namespace: metricNamespace,
+      namespace,
       dimensions: { service: 'deliver' },
       values: {
         attempts: 10, attempts_answered: 8, attempts_unsent: 2, failed_attempts: 6, delivered: 4, first_attempts: 10, first_attempts_delivered: 4,
@@ -104,8 +106,25 @@ describe('an invocation', () => {
     const known = new Set<string>([...Object.keys(fleetMetrics), ...Object.keys(endpointMetrics), ...phases.map(phaseMetric)]);
     const names = blobs().flatMap((blob) => Object.keys(blob.values));
     expect(names.filter((name) => !known.has(name))).toEqual([]);
+    expect(new Set(blobs().map((blob) => blob.namespace))).toEqual(new Set([namespace]));
     expect(blobs().find((blob) => blob.dimensions['endpointId'] === 'ill' && 'shed' in blob.values)?.values).toEqual({ shed: 9, held: 3, dead: 1, unknown: 1 });
     expect(names).toEqual(expect.arrayContaining(['swept', 'faults', 'breaker_opened', 'stale_sockets']));
+  });
+
+  it('counts the death of what is malformed or for nobody, and of no endpoint by a name that a producer has made up', async () => {
+    await batch(['no message', '{"version":1,"endpointId":"made-up","eventId":"e"}', '{"version":1,"endpointId":"acme","eventId":"e"}', bodyOf({ endpointId: 'nobody' })]);
+    expect(blobs().map((blob) => [blob.dimensions, blob.values])).toEqual([[{ service: 'deliver' }, { dead: 4, dead_unaddressed: 4 }]]);
+    expect(lines().filter((line) => line['message'] === 'dead').map(({ endpointId, reason }) => [endpointId, reason])).toEqual(
+      expect.arrayContaining([['made-up', 'malformed'], ['acme', 'malformed'], ['nobody', 'unknown-endpoint']]),
+    );
+    expect(lines().filter((line) => line['level'] === 'WARN')).toEqual([]);
+  });
+
+  it('counts every other death of its endpoint, and not as one of nobody', () => {
+    for (const reason of replayReasons) telemetry.event('dead', { endpointId: 'acme', reason });
+    telemetry.flush();
+    const [all, own] = [replayReasons.length, replayReasons.length - 2];
+    expect(blobs().map((blob) => [blob.dimensions, blob.values])).toEqual([[{ service: 'deliver' }, { dead: all, dead_unaddressed: 2 }], [{ endpointId: 'acme' }, { dead: own }]]);
   });
 
   it('loses no value where the library publishes between: 250 attempts are 250', () => {

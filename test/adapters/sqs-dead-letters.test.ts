@@ -11,7 +11,7 @@ afterEach(() => sqs.reset());
 const url = 'https://sqs/dead';
 const arn = 'arn:aws:sqs:eu-west-1:000000000000:dead';
 const queue = () => createSqsDeadLetters(new SQSClient({ region: 'eu-west-1' }), url, { lookS: 60, waitS: 0 });
-const copyOf = (n: number) => ({ messageId: `m${n}`, receiptHandle: `r${n}`, body: 'x', generation: 0 });
+const copyOf = (n: number) => ({ messageId: `m${n}`, receiptHandle: `r${n}`, body: 'x', generation: 0, sentEpochMs: 1_790_000_000_000 + n });
 
 describe('isMoving', () => {
   it.each([
@@ -34,11 +34,11 @@ describe('isMoving', () => {
 });
 
 describe('receive', () => {
-  it('hides up to ten for its look, and takes no generation that is none', async () => {
-    const message = (n: number, StringValue?: string) => ({ MessageId: `m${n}`, ReceiptHandle: `r${n}`, Body: 'x', ...(StringValue === undefined ? {} : { MessageAttributes: { 'sluice-gen': { DataType: 'Number', StringValue } } }) });
+  it('hides up to ten for its look, knows when they were sent, and takes no generation that is none', async () => {
+    const message = (n: number, StringValue?: string) => ({ MessageId: `m${n}`, ReceiptHandle: `r${n}`, Body: 'x', Attributes: { SentTimestamp: String(1_790_000_000_000 + n) }, ...(StringValue === undefined ? {} : { MessageAttributes: { 'sluice-gen': { DataType: 'Number', StringValue } } }) });
     sqs.on(ReceiveMessageCommand).resolves({ Messages: [message(0, '7'), message(1, 'x'), message(2)] });
     expect(await queue().receive()).toEqual([{ ...copyOf(0), generation: 7 }, { ...copyOf(1), generation: undefined }, { ...copyOf(2), generation: undefined }]);
-    expect(sqs.commandCalls(ReceiveMessageCommand)[0]?.args[0].input).toEqual({ QueueUrl: url, MaxNumberOfMessages: 10, WaitTimeSeconds: 0, VisibilityTimeout: 60, MessageAttributeNames: ['sluice-gen'] });
+    expect(sqs.commandCalls(ReceiveMessageCommand)[0]?.args[0].input).toEqual({ QueueUrl: url, MaxNumberOfMessages: 10, WaitTimeSeconds: 0, VisibilityTimeout: 60, MessageAttributeNames: ['sluice-gen'], MessageSystemAttributeNames: ['SentTimestamp'] });
   });
 });
 

@@ -5,6 +5,7 @@ import { createDynamoDbLanes } from '../../lambdas/shared/adapters/dynamodb-lane
 import { scheduleName } from '../../lambdas/shared/adapters/wake-ups.ts';
 import { env, outputs } from '../../lambdas/shared/limits/names.ts';
 import { sweep as limits } from '../../lambdas/shared/limits/numbers.ts';
+import { metricsOf } from '../support/alarm-evaluator.ts';
 import { depth, messageBody, startEmbedded, until, type Embedded } from '../support/embedded.ts';
 import { runCli } from '../support/cli.ts';
 import { startRecorder, type Recorder } from '../support/recorder.ts';
@@ -81,13 +82,16 @@ describe('the dead-letter queue', () => {
     await until('it has tried', () => embedded.logsOf('sweep').includes('"message":"tidy-failed"'));
     await idle();
     // In embedded metric format, as the log group takes it.
-    expect(embedded.logsOf('sweep')).toMatch(/"Namespace":"Sluice".*"Name":"oldest_unknown_age","Unit":"Seconds".*"oldest_unknown_age":0/);
+    expect(embedded.logsOf('sweep')).toMatch(new RegExp(`"Namespace":"${embedded.output(outputs.metricNamespace)}".*"Name":"oldest_unknown_age","Unit":"Seconds".*"oldest_unknown_age":0`));
     expect(await depth(embedded.sqs, QueueUrl())).toEqual({ ready: 4, hidden: 0 });
     await embedded.heal();
     await embedded.advance(limits.periodS * 1_000);
     await until('both stale copies are deleted', () => tidied().some((line) => line['deleted'] === 2));
     await idle();
     expect(tidied().at(-1)).toMatchObject({ looked: 4, stale: 2, deleted: 2, kept: 1, unknown: 1 });
+    const ages = metricsOf(embedded.logsOf('sweep')).filter(({ name }) => name === 'oldest_dead_letter_age').flatMap(({ values }) => values);
+    expect(ages.at(-1)).toBeGreaterThanOrEqual(2 * limits.periodS);
+    expect(ages.at(-1)).toBeLessThan(10 * limits.periodS);
     expect(await depth(embedded.sqs, QueueUrl())).toEqual({ ready: 2, hidden: 0 });
     expect(await runCli(embedded.localFile, ['dlq', 'replay', '--endpoint', 'dead', '--yes'])).toMatchObject({ code: 0 });
     await until('what was kept is delivered', async () => (await embedded.record('dead', 'evt_keep'))?.state === 'delivered');

@@ -4,7 +4,7 @@ import { App, Stack } from 'aws-cdk-lib';
 import { Match, Template } from 'aws-cdk-lib/assertions';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { phases } from '../../lambdas/shared/core/outcome.ts';
-import { endpointGauges, endpointMetrics, fleetMetrics, metricNamespace, phaseMetric } from '../../lambdas/shared/limits/metrics.ts';
+import { endpointGauges, endpointMetrics, fleetMetrics, phaseMetric } from '../../lambdas/shared/limits/metrics.ts';
 import { alarms as rules } from '../../lambdas/shared/limits/numbers.ts';
 import { type AlarmRules, checkAlarms } from '../../lambdas/shared/limits/relations.ts';
 import { newAlarm } from '../../lib/alarm.ts';
@@ -17,6 +17,7 @@ import { createAlarmEvaluator, type Datapoint } from '../support/alarm-evaluator
 import { parseQuery } from '../support/alarm-evaluator/query.ts';
 
 const prefix = 'Sluice-Webhooks-';
+const metricNamespace = 'Sluice/Sluice-Webhooks';
 const runbook = readFileSync(path.join(import.meta.dirname, '../../docs/runbook.md'), 'utf8');
 
 function stackOf(overrides: unknown = {}) {
@@ -77,7 +78,7 @@ describe('every alarm', () => {
     expect(code.match(/new (Cfn|Composite)?Alarm\(/g)).toEqual(['new CfnAlarm(']);
     const watches = { kind: 'query', expression: 'SELECT SUM(dead) FROM Sluice' } as const;
     const stack = new Stack(new App(), 'Shop');
-    const home = { scope: stack, topics: new AlarmTopics(stack, 'Topics'), runbookUrl: 'x'.repeat(1_002) };
+    const home = { scope: stack, prefix: 'Shop', topics: new AlarmTopics(stack, 'Topics'), runbookUrl: 'x'.repeat(1_002) };
     const long = () => newAlarm(home, { name: 'long', severity: 'page', anchor: 'a', means: 'Long.', watches, rule: rules.faults, missing: 'ignore' });
     expect(long).toThrow('Alarm long: a description of 1025 characters, must be <= 1024');
   });
@@ -158,7 +159,6 @@ describe('the alarms of queues and functions', () => {
     ['delivery-queue-old', 'ApproximateAgeOfOldestMessage', 'WebhooksQueuesDelivery1E532403', 900],
     ['drain-queue-old', 'ApproximateAgeOfOldestMessage', 'WebhooksQueuesDrainA50565D7', 2_160],
     ['in-flight-near-limit', 'ApproximateNumberOfMessagesNotVisible', 'WebhooksQueuesDelivery1E532403', 90_000],
-    ['dead-letters-old', 'ApproximateAgeOfOldestMessage', 'WebhooksQueuesDeadLetterEA78B091', 864_000],
   ])('%s watches %s', (name, metric, queue, threshold) => {
     expect(series(name).slice(0, 5)).toEqual(['AWS/SQS', metric, 'Maximum', queue, threshold]);
   });
@@ -206,6 +206,14 @@ describe('over time', () => {
     expect(told.map(({ atEpochMs }) => (atEpochMs - startMs) / 60_000)).toEqual([2, 11]);
   });
 
+  it('what a producer sends wrong is told, by the sender that buried it, and ends', () => {
+    const die = (service: string, minute: number) => points({ namespace: metricNamespace, name: 'dead_unaddressed', dimensions: { service }, values: [1] }, 1, minute);
+    const changes = watch(alarm('deliveries-unaddressed'), [...die('deliver', 1), ...die('drain', 10)], 20).filter(({ contributor }) => contributor !== undefined);
+    expect(changes.map(({ contributor, state }) => `${contributor} ${state}`)).toEqual(['service=deliver ALARM', 'service=deliver OK', 'service=drain ALARM', 'service=drain OK']);
+    const delivered = points({ namespace: metricNamespace, name: 'dead', dimensions: { service: 'deliver' }, values: [9] }, 20);
+    expect(watch(alarm('deliveries-unaddressed'), delivered, 20)).toEqual([]);
+  });
+
   it('a message in the fault queue is a page until it is empty, also while nobody looks at the queue', () => {
     const depth = (values: number[], minute: number) => points({ namespace: 'AWS/SQS', name: 'ApproximateNumberOfMessagesVisible', dimensions: { QueueName: 'WebhooksQueuesFault6689F381' }, values }, 1, minute);
     const evaluator = createAlarmEvaluator([alarm('fault-queue-not-empty')]);
@@ -219,6 +227,19 @@ describe('over time', () => {
     const [told] = watch(alarm('sweep-silent'), swept(10, -5), 20);
     expect(told).toMatchObject({ state: 'ALARM' });
     expect(((told?.atEpochMs ?? 0) - startMs) / 60_000).toBeLessThanOrEqual(12);
+  });
+
+  it('a copy in the dead-letter queue that is about to end is a page, though the sweep sees it in one of many runs', () => {
+    const age = (value: number, minutes: number, from: number) => points({ namespace: metricNamespace, name: 'oldest_dead_letter_age', dimensions: { service: 'sweep' }, values: [value] }, minutes, from);
+    const [young, bound, seen] = [60, 864_000, 864_001];
+    const told = (datapoints: Datapoint[], minutes: number) => watch(alarm('dead-letters-old'), datapoints, minutes).map(({ atEpochMs }) => (atEpochMs - startMs) / 60_000);
+    expect(told(age(bound, 600, 0), 600)).toEqual([]);
+    // Seen every five hours it stays one page.
+    expect(told([...age(young, 900, 0), ...[10, 310, 610].flatMap((minute) => age(seen, 1, minute))], 900)).toEqual([11]);
+    // Ends within hours after it was cleared, and not because nobody looked.
+    const changes = (datapoints: Datapoint[]) => createAlarmEvaluator([alarm('dead-letters-old')]).watch(datapoints, { fromEpochMs: startMs, toEpochMs: startMs + 900 * 60_000 }).map(({ state }) => state);
+    expect(changes([...age(seen, 60, 0), ...age(0, 840, 60)])).toEqual(['ALARM', 'OK']);
+    expect(changes(age(seen, 60, 0))).toEqual(['ALARM']);
   });
 
   it('faults name the service, and a burst of one minute is none', () => {
@@ -308,6 +329,7 @@ describe('checkAlarms', () => {
     ['looks that are still to come', (copy) => (copy.endpoint.unknown.bound = 9_360), 'alarms.endpoint.unknown.bound'],
     ['more than there are', (copy) => (copy.faults.datapoints = 11), 'alarms.faults.datapoints 11 is above the most of 10 periods'],
     ['none', (copy) => (copy.faults.datapoints = 0), 'alarms.faults.datapoints 0 is below the least of 1 periods'],
+    ['a query of the fleet further back than it sees', (copy) => (copy.unaddressed.periods = 181), 'alarms.unaddressed.periodS × periods 10860 is above the most of 10800 s'],
     ['further back than a query sees', (copy) => (copy.endpoint.shedding.periods = 181), 'alarms.shedding.periodS × periods 10860 is above the most of 10800 s'],
     ['half minutes', (copy) => (copy.errors.periodS = 90), 'alarms.errors.periodS'],
   ])('refuses %s', (_, change, message) => {

@@ -139,8 +139,9 @@ describe('queues and tables', () => {
   });
 });
 
+const commonVariables = { NODE_OPTIONS: '--enable-source-maps', SLUICE_METRIC_NAMESPACE: 'Sluice/Sluice-Webhooks' };
 const senderVariables = {
-  NODE_OPTIONS: '--enable-source-maps',
+  ...commonVariables,
   UV_THREADPOOL_SIZE: '64',
   SLUICE_ENDPOINTS_TABLE: { Ref: 'WebhooksTablesEndpoints473EB730' },
   SLUICE_DELIVERIES_TABLE: { Ref: 'WebhooksTablesDeliveriesEE2FFF54' },
@@ -202,7 +203,7 @@ describe('functions', () => {
 
   it('sweep knows where to look and whom to wake, and is not repeated by Lambda', () => {
     const Variables = {
-      NODE_OPTIONS: '--enable-source-maps',
+      ...commonVariables,
       SLUICE_ENDPOINTS_TABLE: { Ref: 'WebhooksTablesEndpoints473EB730' },
       SLUICE_DELIVERIES_TABLE: { Ref: 'WebhooksTablesDeliveriesEE2FFF54' },
       SLUICE_STATISTICS_TABLE: { Ref: 'WebhooksTablesStatisticsA5FACB28' },
@@ -217,7 +218,7 @@ describe('functions', () => {
 
   it('replay knows what it moves, is not repeated by Lambda, and nothing invokes it by itself', () => {
     const Variables = {
-      NODE_OPTIONS: '--enable-source-maps',
+      ...commonVariables,
       SLUICE_ENDPOINTS_TABLE: { Ref: 'WebhooksTablesEndpoints473EB730' },
       SLUICE_DELIVERIES_TABLE: { Ref: 'WebhooksTablesDeliveriesEE2FFF54' },
       SLUICE_PAYLOADS_TABLE: { Ref: 'WebhooksTablesPayloads2917AB3A' },
@@ -390,6 +391,7 @@ describe('stack and construct', () => {
       'EgressRules',
       'EndpointsTableName',
       'FaultQueueUrl',
+      'MetricNamespace',
       'NoticesTopicArn',
       'PagesTopicArn',
       'PayloadsTableName',

@@ -52,6 +52,9 @@ describe('readTemplate', () => {
   it('records the alarms with what they watch resolved, and the topics that they are told at', () => {
     const fault = stack.alarms.find(({ name }) => name === 'Trial-Webhooks-fault-queue-not-empty');
     expect(fault?.source).toMatchObject({ namespace: 'AWS/SQS', dimensions: { QueueName: queueNamed('Fault')?.name } });
+    const silent = stack.alarms.find(({ name }) => name === 'Trial-Webhooks-sweep-silent');
+    expect(silent?.source).toMatchObject({ namespace: 'Sluice/Trial-Webhooks', name: 'swept' });
+    expect([stack.outputs['MetricNamespace'], ...stack.functions.map(({ env }) => env['SLUICE_METRIC_NAMESPACE'])]).toEqual(Array(5).fill('Sluice/Trial-Webhooks'));
     expect(fault?.actions).toEqual([stack.outputs['PagesTopicArn']]);
     expect(stack.outputs['TicketsTopicArn']).toMatch(/^arn:aws:sns:eu-west-1:000000000000:\w*Tickets/);
   });

@@ -18,6 +18,7 @@ import { createAuthority } from '../../local/authority.ts';
 import type { CallEntry } from '../../local/call-log.ts';
 import type { CountedCall } from '../../local/interference.ts';
 import type { Skipped, SkipOptions } from '../../local/skip.ts';
+import type { Published } from '../../local/sns.ts';
 import type { StackSpec } from '../../local/template.ts';
 
 const root = path.join(import.meta.dirname, '../..');
@@ -52,6 +53,8 @@ export interface Embedded {
   passDue(endpointId: string, eventId: string, attempt: number): Promise<void>;
   calls(since?: number): Promise<CallEntry[]>;
   stack(): Promise<StackSpec>;
+  /** What was published at topics, the oldest first. */
+  published(): Promise<Published[]>;
   environments(fn?: FunctionName): Promise<{ pid: number; busy: boolean }[]>;
   kill(pid: number, fn?: FunctionName): Promise<void>;
   /** Stops the function (default: deliver) at its `call`-th call from now on; see local/README.md. A call of 0 only counts. */
@@ -163,6 +166,7 @@ export async function startEmbedded(options: StartOptions = {}): Promise<Embedde
     advance: async (ms) => void (await post('/_sluice/clock', { advanceMs: ms })),
     calls: (since = 0) => get(`/_sluice/calls?since=${since}`),
     stack: () => get('/_sluice/stack'),
+    published: () => get('/_sluice/published'),
     environments: (fn = 'deliver') => get(`/_sluice/environments?function=${fn}`),
     kill: async (pid, fn = 'deliver') => void (await post('/_sluice/kill', { function: fn, pid })),
     stopAt: async (call, when, fn = 'deliver') => void (await post('/_sluice/stop-at', { function: fn, call, when })),

@@ -90,11 +90,11 @@ describe('the sweep', () => {
 describe('the dead-letter queue', () => {
   const none = { looked: 0, stale: 0, deleted: 0, kept: 0, unknown: 0, stop: 'bound' };
   /** Walks as long as it may, `pageMs` a page. */
-  const walkOf = (pageMs: number) => {
+  const walkOf = (pageMs: number, oldestSentEpochMs?: number) => {
     let pages = 0;
     const tidy: SweepDeps['deadLetters']['tidy'] = (mayGoOn) => {
       for (; mayGoOn(); pages++) h.clock.advance(pageMs);
-      return Promise.resolve({ ...none, looked: pages, kept: pages });
+      return Promise.resolve({ ...none, looked: pages, kept: pages, oldestSentEpochMs });
     };
     return { deadLetters: { ready: () => Promise.resolve(3), tidy }, pages: () => pages };
   };
@@ -115,6 +115,26 @@ describe('the dead-letter queue', () => {
     const walk = walkOf(limits.tidyMs / 4);
     await sweep(depsOf(walk));
     expect(walk.pages()).toBe(4);
+  });
+
+  it.each([
+    ['of the oldest that was seen and left', t0EpochMs - 864_001_000, 864_001],
+    ['which nothing has that was left', undefined, 0],
+    ['which is never negative', t0EpochMs + 60_000, 0],
+  ])('has an age: %s', async (_, oldestSentEpochMs, ageS) => {
+    await sweep(depsOf(walkOf(0, oldestSentEpochMs)));
+    expect(h.telemetry.gauges.get('oldest_dead_letter_age')).toBe(ageS);
+  });
+
+  it('has the age 0 while it is empty, and none where a run could not look', async () => {
+    await sweep(depsOf());
+    expect(h.telemetry.gauges.get('oldest_dead_letter_age')).toBe(0);
+    h.telemetry.gauges.clear();
+    const { deadLetters } = walkOf(1);
+    for (const failing of [{ ready: () => Promise.reject(new Error('SQS is away')) }, { tidy: () => Promise.reject(new Error('SQS is away')) }, { tidy: () => Promise.resolve({ ...none, stop: 'moving', oldestSentEpochMs: undefined }) }]) {
+      await sweep(depsOf({ deadLetters: { ...deadLetters, ...failing } }));
+    }
+    expect(h.telemetry.gauges.has('oldest_dead_letter_age')).toBe(false);
   });
 
   it('is not begun where the run has taken its time already', async () => {

@@ -20,6 +20,8 @@ export type Walked = Tidied & {
   readonly stop: 'end' | 'bound' | 'moving';
   /** Copies that are still hidden, for putting them back failed: they return when their look is over. */
   readonly hidden: number;
+  /** When the oldest copy was sent that the walk has seen and left; undefined where it has left none. */
+  readonly oldestSentEpochMs: number | undefined;
 };
 
 /**
@@ -31,6 +33,7 @@ export async function tidyDeadLetters({ queue, records }: WalkDeps, { mayGoOn, i
   const looked = new Set<string>();
   /** Newest receipts by message; bodies are not kept, for a queue may hold many. */
   const hidden = new Map<string, string>();
+  let oldestSentEpochMs: number | undefined;
   const counts = { stale: 0, current: 0, unknown: 0, deleted: 0 };
   const soFar = (): Tidied => ({ looked: looked.size, stale: counts.stale, deleted: counts.deleted, kept: counts.current, unknown: counts.unknown });
 
@@ -55,6 +58,7 @@ export async function tidyDeadLetters({ queue, records }: WalkDeps, { mayGoOn, i
     const verdicts = await verdictsOf(records, copies);
     for (const { messageId } of copies) looked.add(messageId);
     for (const verdict of verdicts.values()) counts[verdict]++;
+    for (const [{ sentEpochMs }, verdict] of verdicts) if (verdict !== 'stale') oldestSentEpochMs = Math.min(sentEpochMs, oldestSentEpochMs ?? Infinity);
     if (isDryRun) return;
     const stale = copies.filter((copy) => verdicts.get(copy) === 'stale');
     const left = new Set(await queue.remove(stale));
@@ -71,7 +75,7 @@ export async function tidyDeadLetters({ queue, records }: WalkDeps, { mayGoOn, i
   } finally {
     left = await queue.putBack([...hidden.values()]);
   }
-  return { ...soFar(), stop, hidden: left };
+  return { ...soFar(), stop, hidden: left, oldestSentEpochMs };
 }
 
 async function verdictsOf(records: Pick<Records, 'read'>, copies: readonly DeadLetterCopy[]): Promise<Map<DeadLetterCopy, CopyVerdict>> {

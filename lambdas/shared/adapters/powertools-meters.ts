@@ -1,6 +1,6 @@
 import { Metrics } from '@aws-lambda-powertools/metrics';
 import {
-  dimensions, endpointGauges, endpointMetrics, fleetMetrics, metricNamespace, phaseMetric, type EndpointGauge, type EndpointMetric, type FleetMetric, type MetricUnit,
+  dimensions, endpointGauges, endpointMetrics, fleetMetrics, phaseMetric, type EndpointGauge, type EndpointMetric, type FleetMetric, type MetricUnit,
 } from '../limits/metrics.ts';
 import type { AttemptLine } from '../ports/index.ts';
 
@@ -23,8 +23,8 @@ const outcomeMetrics = { answered: 'attempts_answered', ambiguous: 'attempts_amb
  * The metrics of one function. Counts are added up until the flush, so that an invocation publishes one value of each; durations are
  * published one by one, for their percentiles. An endpoint has metrics of its own only where something of it is to report.
  */
-export function createMeters(serviceName: string): Meters {
-  const fleet = new Metrics({ namespace: metricNamespace, serviceName });
+export function createMeters(serviceName: string, namespace: string): Meters {
+  const fleet = new Metrics({ namespace, serviceName });
   const byOutcome = new Map<string, Metrics>();
   const counts = new Map<FleetMetric, number>();
   const countsOf = new Map<string, Map<EndpointMetric, number>>();
@@ -39,7 +39,7 @@ export function createMeters(serviceName: string): Meters {
   };
   const phasesOf = (outcome: string) => {
     // As a default dimension: it stays when a hundred values make the library publish before the flush.
-    const own = byOutcome.get(outcome) ?? new Metrics({ namespace: metricNamespace, serviceName, defaultDimensions: { [dimensions.outcome]: outcome } });
+    const own = byOutcome.get(outcome) ?? new Metrics({ namespace, serviceName, defaultDimensions: { [dimensions.outcome]: outcome } });
     byOutcome.set(outcome, own);
     return own;
   };
@@ -77,8 +77,8 @@ export function createMeters(serviceName: string): Meters {
       counts.clear();
       // An empty set would be published as a warning.
       for (const set of [fleet, ...byOutcome.values()]) if (set.hasStoredMetrics()) set.publishStoredMetrics();
-      for (const [endpointId, own] of countsOf) publishOf(endpointId, own, endpointMetrics);
-      for (const [endpointId, own] of gaugesOf) publishOf(endpointId, own, endpointGauges);
+      for (const [endpointId, own] of countsOf) publishOf({ namespace, endpointId }, own, endpointMetrics);
+      for (const [endpointId, own] of gaugesOf) publishOf({ namespace, endpointId }, own, endpointGauges);
       countsOf.clear();
       gaugesOf.clear();
     },
@@ -86,10 +86,10 @@ export function createMeters(serviceName: string): Meters {
 }
 
 /** Without the function's name, so that what both senders say of an endpoint adds up. */
-function publishOf<Name extends string>(endpointId: string, values: ReadonlyMap<Name, number>, units: Readonly<Record<Name, { unit: MetricUnit }>>): void {
-  const own = new Metrics({ namespace: metricNamespace, serviceName: 'none' });
+function publishOf<Name extends string>(of: { namespace: string; endpointId: string }, values: ReadonlyMap<Name, number>, units: Readonly<Record<Name, { unit: MetricUnit }>>): void {
+  const own = new Metrics({ namespace: of.namespace, serviceName: 'none' });
   own.clearDefaultDimensions();
-  own.addDimension(dimensions.endpointId, endpointId);
+  own.addDimension(dimensions.endpointId, of.endpointId);
   for (const [metric, value] of values) own.addMetric(metric, units[metric].unit, value);
   own.publishStoredMetrics();
 }

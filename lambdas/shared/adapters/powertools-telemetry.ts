@@ -12,10 +12,13 @@ export interface RunningTelemetry extends Telemetry {
   flush(): void;
 }
 
-/** Log lines as JSON, and metrics in embedded metric format. */
-export function createPowertoolsTelemetry(serviceName: string): RunningTelemetry {
+/**
+ * Log lines as JSON, and metrics in embedded metric format.
+ * @param namespace of the installation: its alarms look nowhere else
+ */
+export function createPowertoolsTelemetry(serviceName: string, namespace: string): RunningTelemetry {
   const logger = new Logger({ serviceName });
-  const meters = createMeters(serviceName);
+  const meters = createMeters(serviceName, namespace);
 
   return {
     attempt(line) {
@@ -26,10 +29,11 @@ export function createPowertoolsTelemetry(serviceName: string): RunningTelemetry
     },
     event(name, fields) {
       logger.info(name, { ...fields });
-      const { metric, amount, forEndpoint } = eventMetrics[name] ?? {};
+      const { metric, amount, forEndpoint, unaddressed } = eventMetrics[name] ?? {};
       if (metric === undefined) return;
       const count = amount === undefined ? 1 : Number(fields[amount] ?? 1);
       meters.count(metric, count);
+      if (unaddressed?.reasons.includes(String(fields['reason']))) return meters.count(unaddressed.metric, count);
       if (forEndpoint !== undefined && typeof fields['endpointId'] === 'string') meters.countOf(fields['endpointId'], forEndpoint, count);
     },
     gauge: (name, value) => meters.gauge(name, value),

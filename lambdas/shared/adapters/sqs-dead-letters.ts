@@ -32,10 +32,13 @@ export function createSqsDeadLetters(sqs: SQSClient, url: string, look: { readon
     },
 
     async receive() {
-      const request = { QueueUrl: url, MaxNumberOfMessages: aws.sqsBatchEntries, WaitTimeSeconds: look.waitS, VisibilityTimeout: look.lookS, MessageAttributeNames: [names.generation] };
-      const { Messages = [] } = await sqs.send(new ReceiveMessageCommand(request));
-      return Messages.map(({ MessageId = '', ReceiptHandle = '', Body = '', MessageAttributes = {} }) => ({
+      const { Messages = [] } = await sqs.send(new ReceiveMessageCommand({
+        QueueUrl: url, MaxNumberOfMessages: aws.sqsBatchEntries, WaitTimeSeconds: look.waitS, VisibilityTimeout: look.lookS,
+        MessageAttributeNames: [names.generation], MessageSystemAttributeNames: ['SentTimestamp'],
+      }));
+      return Messages.map(({ MessageId = '', ReceiptHandle = '', Body = '', MessageAttributes = {}, Attributes = {} }) => ({
         messageId: MessageId, receiptHandle: ReceiptHandle, body: Body, generation: generationFrom(MessageAttributes[names.generation]?.StringValue),
+        sentEpochMs: Number(Attributes.SentTimestamp),
       }));
     },
 

@@ -3,7 +3,10 @@
  * the functions publish under no others, and docs/metrics.md says what they cost.
  */
 
-export const metricNamespace = 'Sluice';
+import type { replayReasons } from './replay-request.ts';
+
+/** Each installation has a namespace of its own below it (lib/installation.ts): of two in one account neither hides the other's silence. */
+export const metricNamespaceRoot = 'Sluice';
 
 /** Dimensions: a metric is found only by exactly the set that it was published with. */
 export const dimensions = { service: 'service', outcome: 'outcome', endpointId: 'endpointId' } as const;
@@ -27,6 +30,7 @@ export const fleetMetrics = {
   first_attempts_delivered: { unit: 'Count', says: 'of these, delivered: the first-attempt delivery rate is their ratio (goal 98.5 %)' },
   delivered: { unit: 'Count', says: 'deliveries that ended well; with `dead` the eventual delivery rate (goal 99.95 %)' },
   dead: { unit: 'Count', says: 'deliveries that ended in the dead-letter queue' },
+  dead_unaddressed: { unit: 'Count', says: 'of these, messages that are malformed, or to an endpoint that nobody has registered' },
   unknown: { unit: 'Count', says: 'deliveries that became unknown' },
   shed: { unit: 'Count', says: 'deliveries for which a lane had no room' },
   held: { unit: 'Count', says: 'deliveries that were put into the hold' },
@@ -44,6 +48,7 @@ export const fleetMetrics = {
   swept: { unit: 'Count', says: 'runs of the sweep' },
   oldest_undelivered_age: { unit: 'Seconds', says: 'age of the oldest delivery that is held' },
   oldest_unknown_age: { unit: 'Seconds', says: 'for how long the oldest delivery has been unknown' },
+  oldest_dead_letter_age: { unit: 'Seconds', says: 'age of the oldest copy that was seen in the dead-letter queue, of at most a hundred a minute, and left there' },
   held_deliveries: { unit: 'Count', says: 'deliveries that are held now, about' },
   breakers_open: { unit: 'Count', says: 'endpoints whose breaker is open or half-open' },
   endpoints_sick: { unit: 'Count', says: 'endpoints of which at least one gauge is published' },
@@ -82,8 +87,10 @@ interface EventMetric {
   readonly metric: FleetMetric;
   /** Field of the event that says how many; without one, each event counts once. */
   readonly amount?: 'copies';
-  /** Also of the endpoint that the event names. */
+  /** Also of the endpoint that the event names... */
   readonly forEndpoint?: EndpointMetric;
+  /** ...or of this instead, where the event's `reason` says that the name is only what a producer wrote: metrics are paid for by the name. */
+  readonly unaddressed?: { readonly metric: FleetMetric; readonly reasons: readonly string[] };
 }
 
 /** What the events of the flows count, by the event's name; the others are lines of the log only. */
@@ -93,7 +100,7 @@ export const eventMetrics: Readonly<Record<string, EventMetric>> = {
   'left-to-drain': { metric: 'shed', amount: 'copies', forEndpoint: 'shed' },
   'rate-reached': { metric: 'shed', amount: 'copies', forEndpoint: 'shed' },
   held: { metric: 'held', amount: 'copies', forEndpoint: 'held' },
-  dead: { metric: 'dead', forEndpoint: 'dead' },
+  dead: { metric: 'dead', forEndpoint: 'dead', unaddressed: { metric: 'dead_unaddressed', reasons: ['malformed', 'unknown-endpoint'] satisfies (typeof replayReasons)[number][] } },
   unknown: { metric: 'unknown', forEndpoint: 'unknown' },
   'breaker-opened': { metric: 'breaker_opened' },
   'breaker-closed': { metric: 'breaker_closed' },

@@ -18,6 +18,8 @@ export const env = {
   functionLimits: 'SLUICE_FUNCTION_LIMITS',
   /** JSON of what the stage lets senders reach (EgressRules). */
   egress: 'SLUICE_EGRESS',
+  /** Of all metrics of the installation. */
+  metricNamespace: 'SLUICE_METRIC_NAMESPACE',
 } as const;
 
 /** Sparse index of the Deliveries table over deliveries that need somebody: partition `state#endpointId`, sorted by time. */
@@ -96,4 +98,6 @@ export const outputs = {
   /** Where alarms are told; nobody is subscribed by the stack. */
   pagesTopic: 'PagesTopicArn',
   ticketsTopic: 'TicketsTopicArn',
+  /** In which the functions publish; for who asks CloudWatch by hand. */
+  metricNamespace: 'MetricNamespace',
 } as const;

@@ -32,6 +32,8 @@ export const aws = {
   alarmWindowS: 86_400,
   /** SQS: from so many receives on a message is left out of the age of the oldest. */
   sqsAgeReceives: 3,
+  /** CloudWatch: characters of a metric's namespace. */
+  namespaceLength: 255,
   /** CloudWatch: series that one query returns. */
   querySeries: 500,
   /** CloudWatch: contributors of one alarm that it tells of at once. */
@@ -611,12 +613,14 @@ export const alarms = {
   throttles: { bound: 0, periodS: 60, periods: 5, datapoints: 3 },
   /** Replays are asked for, and seldom: each one that fails is told. */
   replay: { bound: 0, periodS: 300, periods: 1, datapoints: 1 },
-  /** Seconds: 10 days of 14. Four are left to save what has no record to be replayed from. */
-  deadLetterAge: { bound: 864_000, periodS: 300, periods: 1, datapoints: 1 },
+  /** Seconds: 10 days of 14. Four are left to save what has no record to be replayed from. One copy that is seen is enough; in so many hours the sweep looks at 36,000, so that of a large queue it does not end each time the old one is not among them. */
+  deadLetterAge: { bound: 864_000, periodS: 3_600, periods: 6, datapoints: 1 },
   /** Runs a minute, below which it is silent. One is as good as none late: Scheduler is precise to the minute. */
   sweepSilent: { bound: 1, periodS: 60, periods: 5, datapoints: 5 },
   /** Minutes with a fault. One throttled call is mended by the next try; while DynamoDB refuses everything no other alarm would say so. */
   faults: { bound: 0, periodS: 60, periods: 10, datapoints: 5 },
+  /** Messages a minute, as `endpoint.dead`: a producer that is wrong hears it of us only. */
+  unaddressed: { bound: 0, periodS: 60, periods: 1, datapoints: 1 },
   /** Endpoints. Above it CloudWatch does not tell of each any more; and so many at once are hardly ill by themselves. */
   endpointsSick: { bound: aws.alarmContributors, periodS: 60, periods: 5, datapoints: 5 },
 

@@ -135,7 +135,7 @@ export function checkAlarms(stage: StageNumbers, rules: AlarmRules = alarmRules)
   return [
     ...Object.entries(fleet).flatMap(([name, rule]) => checkRule(`alarms.${name}`, rule)),
     ...Object.entries(endpoint).flatMap(([name, rule]) => checkRule(`alarms.endpoint.${name}`, rule)),
-    ...[...Object.entries(endpoint), ['faults', fleet.faults] as const].flatMap(([name, rule]) => checkQuery(`alarms.${name}`, rule)),
+    ...[...Object.entries(endpoint), ['faults', fleet.faults] as const, ['unaddressed', fleet.unaddressed] as const].flatMap(([name, rule]) => checkQuery(`alarms.${name}`, rule)),
     ...bound('deadLetterAge', fleet.deadLetterAge, 0, stage.deadLetterQueue.retentionS, 's (deadLetterQueue.retentionS)'),
     ...bound('deliveryQueueAge', fleet.deliveryQueueAge, 0, stage.deliveryQueue.retentionS, 's (deliveryQueue.retentionS)'),
     ...bound('drainQueueAge', fleet.drainQueueAge, 0, stage.drainQueue.retentionS, 's (drainQueue.retentionS)'),

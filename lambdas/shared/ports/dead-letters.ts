@@ -7,6 +7,8 @@ export interface DeadLetterCopy {
   readonly body: string;
   /** As its attribute says; undefined where it has none, or one that is no generation. */
   readonly generation: number | undefined;
+  /** From then on SQS counts its retention. */
+  readonly sentEpochMs: number;
 }
 
 /** Every method but `putBack` rejects if the queue does not answer. */
