@@ -6,12 +6,17 @@ import { createFleetSwitch } from '../../lambdas/shared/adapters/dynamodb-fleet.
 import { createDynamoDbLanes } from '../../lambdas/shared/adapters/dynamodb-lanes.ts';
 import { createDynamoDbPayloads } from '../../lambdas/shared/adapters/dynamodb-payloads.ts';
 import { createDynamoDbRecords } from '../../lambdas/shared/adapters/dynamodb-records.ts';
+import { createChangeStatus } from '../../lambdas/shared/adapters/dynamodb-status.ts';
+import type { Registered } from '../../lambdas/shared/adapters/dynamodb-registry.ts';
+import { pausesAfter } from '../../lambdas/shared/core/age.ts';
 import { held } from '../../lambdas/shared/core/decide.ts';
+import { pausedUnanswered, type Told } from '../../lambdas/shared/core/escalation.ts';
 import { isStopped } from '../../lambdas/shared/core/fleet.ts';
 import { recordKeyOf } from '../../lambdas/shared/core/keys.ts';
 import { parseMessage } from '../../lambdas/shared/core/parse.ts';
 import { blankRecord, type DeliveryRecord } from '../../lambdas/shared/core/record.ts';
 import { ulid } from '../../lambdas/shared/core/version.ts';
+import type { EndpointConfig } from '../../lambdas/shared/limits/endpoint-schema.ts';
 import { pingDueEpochMs, pingEventType } from '../../lambdas/shared/limits/names.ts';
 import { breaker as limits, message as messageLimits } from '../../lambdas/shared/limits/numbers.ts';
 import { checkedId, noSuchEndpoint, registryOf, type Run } from './endpoint-commands.ts';
@@ -22,7 +27,7 @@ import type { Target } from './target.ts';
 export function addPingCommand(endpoint: Command, run: Run): void {
   endpoint
     .command('ping <id>')
-    .description(`send a signed test event (type ${pingEventType}) ahead of all that waits, and show the answer; one that is answered closes an open breaker`)
+    .description(`send a signed test event (type ${pingEventType}) ahead of all that waits, and show the answer; one that is answered closes an open breaker, and ends a pause that came because nothing was answered`)
     .option('--timeout <seconds>', 'give up waiting after this long', '60')
     .addHelpText('after', '\nIt goes the way of every delivery, by the drain function, with the endpoint\'s own headers, signatures and budgets, and its first answer is its last.')
     .action((id: string, options: { timeout: string }) => run((target, out) => ping(target, out, id, options.timeout)));
@@ -34,14 +39,20 @@ async function ping(target: Target, out: Output, id: string, timeout: string): P
   const found = await registryOf(target).get(checkedId(id));
   if (found === undefined) throw noSuchEndpoint(id);
   const status = found.endpoint.config?.status ?? 'invalid';
-  if (status !== 'enabled') throw failure(`Endpoint ${id} is ${status}: nothing is sent to it.`);
+  const unanswered = status === 'paused' ? pausedUnanswered(found.lane) : undefined;
+  if (status !== 'enabled' && unanswered === undefined) throw failure(`Endpoint ${id} is ${status}: nothing is sent to it.`);
   if (isStopped(await createFleetSwitch(target.db, target.endpointsTable).read())) throw failure('All sending is stopped. Start it first: sluice resume --all');
   out.note(`Target: ${target.name}`);
+  const tried = unanswered === undefined ? undefined : await tryAgain(target, out, found, unanswered);
   const recordKey = await holdPing(target, id);
   await tryBreakerNow(target, id);
   const lane = (await registryOf(target).get(id))?.lane;
   if (lane !== undefined) await wakeNow(target, id, lane);
-  const record = await answerTo(target, out, recordKey, timeoutS);
+  const record = await answerTo(target, out, recordKey, timeoutS).catch(async (error: unknown) => {
+    await tried?.endAgain();
+    throw error;
+  });
+  if (record.state !== 'delivered') await tried?.endAgain();
   const breaker = (await registryOf(target).get(id))?.lane.breaker;
   const said = record.history.at(-1);
   const state = breaker?.state ?? 'closed';
@@ -49,7 +60,34 @@ async function ping(target: Target, out: Output, id: string, timeout: string): P
   const until = breaker?.state === 'open' ? `, until ${time(breaker.untilEpochMs)}` : '';
   const how = said?.outcome === 'answered' ? `${id} answered the ping: ${said.detail}` : `The ping to ${id} ended without an answer: ${said?.detail ?? 'no attempt was made'},`;
   out.result(shown, `${how} after ${said?.durationMs ?? 0} ms. Its breaker is ${state}${until}.`);
-  if (record.state !== 'delivered') throw new CommandError(exit.failed, `The ping was not accepted: ${said?.detail ?? 'no attempt was made'}.`);
+  const stays = tried === undefined ? '' : ` ${id} stays paused.`;
+  if (record.state !== 'delivered') throw new CommandError(exit.failed, `The ping was not accepted: ${said?.detail ?? 'no attempt was made'}.${stays}`);
+  if (tried !== undefined) out.note(`${id} is sent to again; what was held for it follows.`);
+}
+
+/**
+ * Sends again to an endpoint that was paused because it did not answer. Its mark stays, as one that is not told: whatever becomes of this
+ * command, the sweep pauses the endpoint again unless it has answered.
+ */
+async function tryAgain(target: Target, out: Output, { endpoint }: Registered, paused: Told): Promise<{ endAgain(): Promise<void> }> {
+  const { config } = endpoint;
+  if (config === undefined) throw new Error('an endpoint that cannot be used is not paused');
+  const { endpointId } = config;
+  const change = createChangeStatus(target.db, target.endpointsTable);
+  const note = (isTold: boolean) => ({ subject: 'row' as const, note: { what: paused.what, atEpochMs: Date.now(), isTold } });
+  const set = async (version: string, before: EndpointConfig['pauses'], status: 'enabled' | 'paused') => {
+    const atEpochMs = Date.now();
+    return change({ endpointId, version }, { fields: { status, pauses: pausesAfter(before, status, atEpochMs) }, atEpochMs, told: note(status === 'paused') });
+  };
+  const answer = await set(endpoint.version, config.pauses, 'enabled');
+  if (answer !== 'written') throw failure(answer === 'changed' ? `Endpoint ${endpointId} was changed by somebody else meanwhile. Repeat the command.` : 'DynamoDB is busy: nothing was sent. Repeat the command.');
+  out.note(`${endpointId} was paused for it did not answer; it is asked again.`);
+  return {
+    async endAgain() {
+      const now = (await registryOf(target).get(endpointId))?.endpoint;
+      if (now?.config?.status === 'enabled') await set(now.version, now.config.pauses, 'paused');
+    },
+  };
 }
 
 /** Held like a delivery, before all others: the drain's next request to this endpoint is this one. */

@@ -149,4 +149,35 @@ describe('endpoint ping', () => {
     await cli('endpoint', 'pause', 'well');
     expect((await cli('endpoint', 'ping', 'well')).stderr).toContain('Endpoint well is paused: nothing is sent to it.');
   });
+
+  it('ends the pause of one that had not answered for a week, once it answers; until then it stays paused', { timeout: 60_000 }, async () => {
+    // Nobody listens there.
+    const gone = await startRecorder(embedded.authority);
+    const url = gone.url('/gone');
+    await gone.close();
+    await embedded.register('gone', url);
+    await embedded.send(messageBody('gone', 'first'));
+    await isHeld('gone', 'first');
+    await embedded.advance(7 * 86_400_000 + 60_000);
+    await until('the sweep has paused it', async () => (await embedded.registry.get('gone'))?.endpoint.config?.status === 'paused');
+    await until('somebody was told', async () => (await embedded.published()).some(({ attributes }) => attributes['endpointId'] === 'gone' && attributes['step'] === 'pause'));
+
+    const failed = await cli('endpoint', 'ping', 'gone');
+    expect([failed.code, failed.stderr]).toEqual([1, expect.stringMatching(/The ping was not accepted: connect ECONNREFUSED\. gone stays paused\./) as string]);
+    expect((await embedded.registry.get('gone'))?.endpoint.config?.status).toBe('paused');
+    const back = await startRecorder(embedded.authority, Number(new URL(url).port));
+    try {
+      const ping = await cli('endpoint', 'ping', 'gone');
+      expect([ping.code, ping.stdout, ping.stderr]).toEqual([0, expect.stringContaining('gone answered the ping: 200'), expect.stringContaining('gone is sent to again')]);
+      const { endpoint, lane: after } = (await embedded.registry.get('gone')) ?? {};
+      expect([endpoint?.config?.status, endpoint?.config?.pauses.length, after?.row]).toEqual(['enabled', 2, undefined]);
+      await embedded.send(messageBody('gone', 'next'));
+      await isDelivered('gone', 'next');
+      await embedded.advance(60_000);
+      await until('it is told to be well', async () => (await embedded.published()).filter(({ attributes }) => attributes['endpointId'] === 'gone').at(-1)?.attributes['step'] === 'recovered');
+      expect((await embedded.published()).filter(({ attributes }) => attributes['endpointId'] === 'gone').map(({ attributes }) => attributes['step'])).toEqual(['pause', 'recovered']);
+    } finally {
+      await back.close();
+    }
+  });
 });

@@ -72,6 +72,12 @@ function rowNotice({ row, failures, told }: Lane, status: EndpointConfig['status
   return step === undefined ? undefined : { subject: 'row', step, what: `${step}@${row.sinceEpochMs}` };
 }
 
+/** Set where an endpoint was paused because it did not answer: a ping that is answered ends that, and nobody else's pause. */
+export function pausedUnanswered({ told }: Pick<Lane, 'told'>): Told | undefined {
+  const row = told.get('row');
+  return row?.what.startsWith('pause@') === true ? row : undefined;
+}
+
 const ranks: readonly NoticeStep[] = ['warn', 'alert', 'disable', 'pause'];
 
 /** The furthest step that a row has come to. One that an operator has disabled or paused goes no further. */
