@@ -149,6 +149,7 @@ function dueOf(endpoint: Due['endpoint']): Due {
     copy: { received, message, recordKey, claimKey, shortHash: shortHash(payloadHash) },
     record: blankRecord({ endpointId, recordKey, eventId, eventType: undefined, payloadHash }, received.sentEpochMs),
     invocation: { startedEpochMs: received.sentEpochMs, leaseExpiresEpochMs: Infinity, remainingMs: () => Infinity },
+    readMs: endpoint.config.budgetsMs.read,
   };
 }
 

@@ -10,6 +10,7 @@ import { createUnknownIndex } from '../../lambdas/shared/adapters/dynamodb-unkno
 import type { Registered } from '../../lambdas/shared/adapters/dynamodb-registry.ts';
 import { claimKeyOf, endpointIdOfKey, recordKeyOf } from '../../lambdas/shared/core/keys.ts';
 import { triedFromEpochMs, type Breaker } from '../../lambdas/shared/core/breaker.ts';
+import { readBudgetOf } from '../../lambdas/shared/core/adaptive.ts';
 import { evidenceLines, evidenceOf, measuredOf, sentenceOf, type Evidence } from '../../lambdas/shared/core/evidence.ts';
 import { isStopped } from '../../lambdas/shared/core/fleet.ts';
 import { inFlight } from '../../lambdas/shared/core/lane.ts';
@@ -149,6 +150,11 @@ async function evidenceFor(target: Target, { endpoint, lane }: Registered, nowEp
   return evidenceOf(lane, measuredOf(lane.window, newest[0], nowEpochMs), nowEpochMs);
 }
 
+/** Of an endpoint whose read budget follows what is measured: what a delivery that is tried now for the first time would get (T5). */
+function readBudgetFor({ endpoint: { config }, lane }: Registered): { readBudgetMs?: number } {
+  return config === undefined || config.adaptiveRead === null ? {} : { readBudgetMs: readBudgetOf(config, lane, { ambiguous: 0 }).readMs };
+}
+
 async function status(target: Target, out: Output, id: string | undefined): Promise<void> {
   const registry = registryOf(target);
   const one = id === undefined ? undefined : await registry.get(checkedId(id));
@@ -171,7 +177,7 @@ async function status(target: Target, out: Output, id: string | undefined): Prom
     dead: dead.filter((record) => record.endpointId === endpointIdOf(endpoint)).length,
     unknown: unknown === undefined ? null : (unknown.get(endpointIdOf(endpoint)) ?? 0),
   }));
-  const evidence = one === undefined ? undefined : await evidenceFor(target, one, nowEpochMs);
+  const evidence = one === undefined ? undefined : { ...(await evidenceFor(target, one, nowEpochMs)), ...readBudgetFor(one) };
   const stopped = isStopped(await createFleetSwitch(target.db, target.endpointsTable).read());
   const queues = {
     delivery: await depth(target, target.deliveryQueueUrl),

@@ -90,6 +90,9 @@ async function put(target: Target, out: Output, id: string, options: PutOptions)
   if (!knowsUnknown(target) && (config.onAmbiguous === 'reconcile' || config.maxAmbiguous !== null || config.lookup !== null)) {
     throw usageError(`Refused, nothing was written: ${target.name} runs an older version, which knows no onAmbiguous "reconcile", maxAmbiguous or lookup. Deploy this one first.`);
   }
+  if (config.adaptiveRead !== null && target.statisticsTable === undefined) {
+    throw usageError(`Refused, nothing was written: ${target.name} runs an older version, which knows no adaptiveRead. Deploy this one first.`);
+  }
   const { made, ...secrets } = secretsFor(config.signing, before, await readSecrets(options), randomBytes);
   out.note(`Target: ${target.name}`);
   const version = ulid(Date.now(), randomBytes(10));

@@ -15,6 +15,8 @@ export interface Due {
   readonly copy: Copy;
   readonly record: WaitingRecord;
   readonly invocation: Invocation;
+  /** For how long it waits for the answer, in milliseconds. */
+  readonly readMs: number;
 }
 
 /**
@@ -23,7 +25,7 @@ export interface Due {
  */
 export async function attempt(deps: Pick<DeliverDeps, 'clock' | 'http' | 'limits'>, due: Due): Promise<AttemptOutcome> {
   const { config, version, secrets, bodySecret } = due.endpoint;
-  const budgetsMs = fittedBudgets(config.budgetsMs, deps.limits);
+  const budgetsMs = fittedBudgets({ ...config.budgetsMs, read: due.readMs }, deps.limits);
   if (due.invocation.remainingMs() < neededMs(budgetsMs, deps.limits)) return { kind: 'notStarted', why: 'no-time' };
 
   const problem = problemOf(config.headers);

@@ -1,5 +1,6 @@
+import { readBudgetOf, type Learned } from '../shared/core/adaptive.ts';
 import { afterAttempt, afterPing, dead, reasonToGiveUp, renewed, type CountedOutcome } from '../shared/core/decide.ts';
-import type { Timing } from '../shared/core/outcome.ts';
+import { isCutOff, type Timing } from '../shared/core/outcome.ts';
 import { isPing, mustLook, unknownFrom } from '../shared/core/reconcile.ts';
 import { assertTransition, type AttemptedRecord, type DeliveryRecord, type UnknownRecord, type WaitingRecord } from '../shared/core/record.ts';
 import type { AttemptLine, Endpoint } from '../shared/ports/index.ts';
@@ -12,7 +13,7 @@ import { noteHeldAgain } from './note-hold.ts';
 import { dropPayload, putBack, putBackFaulted, putBackPastClaim } from './retain.ts';
 import { earlierAttempts, leaveCopy } from './unknown.ts';
 import type { RateGate } from './spend-rate.ts';
-import type { Copy, DeliverDeps, Exit, Invocation } from './types.ts';
+import type { Copy, DeliverDeps, Exit, Heard, Invocation } from './types.ts';
 
 export interface Settled {
   readonly exit: Exit;
@@ -38,8 +39,10 @@ export interface Claimed {
   readonly invocation: Invocation;
   /** Asked for a request only: all else is done that needs none. */
   readonly rate: Pick<RateGate, 'take'>;
-  /** Told how the attempt ended, whatever becomes of its verdict; `isPing` where it was an operator's test event. */
-  readonly hear: (outcome: CountedOutcome, isPing: boolean) => void;
+  /** Told how the attempt ended, whatever becomes of its verdict. */
+  readonly hear: (heard: Heard) => void;
+  /** What the lane knows of how long the endpoint takes. */
+  readonly learned: Learned;
 }
 
 /** What the receive finds decides: send, wait, bury, or nothing. Never rejects: a fault keeps message and claim. */
@@ -128,18 +131,20 @@ async function send(deps: DeliverDeps, claimed: Claimed, waiting: WaitingRecord)
   // An operator's one question is asked all the same.
   if (!asPing && !(await claimed.rate.take())) return { exit: { kind: 'retain' }, release: true, isUntried: true };
 
-  const outcome = await attempt(deps, { endpoint, copy, record: waiting, invocation });
+  const { readMs, isTight } = readBudgetOf(endpoint.config, claimed.learned, waiting);
+  const due = { endpoint, copy, record: waiting, invocation, readMs };
+  const outcome = await attempt(deps, due);
   if (outcome.kind === 'notStarted') {
     deps.telemetry.event('not-started', { endpointId: copy.message.endpointId, why: outcome.why });
     // The drain looks for a socket again, in order.
     if (deps.serves === 'held' && outcome.why === 'no-socket') return { exit: { kind: 'retain' }, release: true, isUntried: true };
     return { exit: await putBack(deps, copy.received), release: true };
   }
-  claimed.hear(outcome, asPing);
+  claimed.hear({ outcome, isPing: asPing, isHasty: isTight && isCutOff(outcome) });
   const verdict = { nowEpochMs: deps.clock.nowEpochMs(), random: deps.random.number(), leaseId };
   const attempted = afterAttempt(withResend(waiting, copy), outcome, endpoint.config, verdict);
   const settledAs = asPing ? afterPing(attempted) : attempted;
-  deps.telemetry.attempt(lineOf(deps, { endpoint, copy, record: waiting, invocation }, outcome, settledAs));
+  deps.telemetry.attempt(lineOf(deps, due, outcome, settledAs));
   const sent = outcome.kind === 'answered' || outcome.kind === 'ambiguous';
   const settled = await settle(deps, claimed, settledAs, !sent);
   return { ...settled, verdict: settledAs.state === 'delivered' ? 'success' : 'failure' };

@@ -35,6 +35,8 @@ export interface Heard {
   readonly outcome: CountedOutcome;
   /** True for an operator's test event. */
   readonly isPing: boolean;
+  /** True where it was cut off by a budget that is shorter than the endpoint's longest: of its health that says nothing. */
+  readonly isHasty: boolean;
 }
 
 export interface EndpointCache {

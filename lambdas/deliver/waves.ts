@@ -219,20 +219,20 @@ async function deliverGranted(
   const { found, unread } = await readOrNone(deps, granted);
   const rate = createRateGate(deps, endpoint, state, invocation);
   const heard: Heard[] = [];
-  const hear: Claimed['hear'] = (outcome, isPing) => void heard.push({ outcome, isPing });
+  const hear: Claimed['hear'] = (one) => void heard.push(one);
   const settled = new Map(
     await Promise.all(
       granted.map(async (copy): Promise<[Copy, Settled]> => {
         // Unread is not "no record": nothing may be sent on it.
         if (unread.has(copy.recordKey)) return [copy, { exit: await putBack(deps, copy.received), release: true }];
         const record = found.get(copy.recordKey);
-        return [copy, await deliverOne(deps, { endpoint, leaseId, copy, record, invocation, rate, hear })];
+        return [copy, await deliverOne(deps, { endpoint, leaseId, copy, record, invocation, rate, hear, learned: state })];
       }),
     ),
   );
   const results = [...settled.values()];
   // Before the slots are given back, or the next wave would be admitted by what this one has found out already.
-  const samples = heard.map(({ outcome }) => sampleOf(outcome));
+  const samples = heard.map(({ outcome, isHasty }) => (isHasty ? { ...sampleOf(outcome), health: 'unknown' as const } : sampleOf(outcome)));
   const [breaker, pace, throttledUntilEpochMs] = await Promise.all([
     reportHealth(deps, { endpoint, leaseId, breaker: state.breaker }, samples, invocation),
     reportPace(deps, endpoint, state.pace, samples, invocation),
@@ -258,9 +258,9 @@ async function deliverGranted(
 }
 
 /** What the wave adds to the lane's statistics: in the write that gives the lease back, so that it counts once. */
-function countedIn(deps: DeliverDeps, heard: readonly Heard[], untried: readonly Copy[], { window }: LaneState, granted: readonly Copy[]): Pick<GiveBack, 'counted'> {
+function countedIn(deps: DeliverDeps, heard: readonly Heard[], untried: readonly Copy[], { window, slots, avail }: LaneState, granted: readonly Copy[]): Pick<GiveBack, 'counted'> {
   const offered = granted.filter((copy) => isOffer(deps, copy) && !untried.includes(copy)).length;
-  const tally = tallyOf(heard.map(({ outcome }) => outcome), offered, window);
+  const tally = tallyOf(heard.map(({ outcome }) => outcome), { window, inFlight: slots - avail, offered, cutOff: heard.filter(({ isHasty }) => isHasty).length });
   return isEmpty(tally) ? {} : { counted: { tally, atEpochMs: deps.clock.nowEpochMs() } };
 }
 

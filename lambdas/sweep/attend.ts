@@ -1,3 +1,4 @@
+import { learnedAfter } from '../shared/core/adaptive.ts';
 import { attend, judgedWindow, loadOf, totalOf, type Found, type Gauges, type Remembered } from '../shared/core/attention.ts';
 import { alarmText, evidenceOf } from '../shared/core/evidence.ts';
 import { isOver, type Window } from '../shared/core/statistics.ts';
@@ -33,7 +34,7 @@ export async function attendEndpoints(deps: AttendDeps): Promise<void> {
 }
 
 async function foundOf(deps: AttendDeps, { endpointId, lane }: SeenLane, { remembered, unknown }: { remembered: ReadonlyMap<string, Remembered>; unknown: ReadonlyMap<string, number> | undefined }): Promise<Found> {
-  const [ended, heldSinceEpochMs] = await Promise.all([endedWindow(deps, endpointId, lane.window), heldSince(deps, endpointId, lane)]);
+  const [ended, heldSinceEpochMs] = await Promise.all([endedWindow(deps, endpointId, lane), heldSince(deps, endpointId, lane)]);
   return { endpointId, lane, ended, heldSinceEpochMs, remembered: remembered.get(endpointId), unknownSinceEpochMs: unknown?.get(endpointId) };
 }
 
@@ -60,12 +61,12 @@ async function unknownSince({ attention, telemetry }: AttendDeps): Promise<Reado
 }
 
 /** The window, put away where it is over: after its end only this run knows it. A crash in between loses a window of measurements. */
-async function endedWindow({ clock, lanes, windows, telemetry }: AttendDeps, endpointId: string, window: Window | undefined): Promise<Window | undefined> {
+async function endedWindow({ clock, lanes, windows, telemetry }: AttendDeps, endpointId: string, { window, slots, learnedMs }: SeenLane['lane']): Promise<Window | undefined> {
   const nowEpochMs = clock.nowEpochMs();
   if (window === undefined || !isOver(window, nowEpochMs)) return undefined;
   let taken: Window | undefined;
   try {
-    taken = await lanes.takeWindow(endpointId, window);
+    taken = await lanes.takeWindow(endpointId, window, learnedAfter(window, slots, learnedMs));
     if (taken !== undefined) await windows.put(endpointId, { ...taken, endedEpochMs: nowEpochMs });
   } catch (error) {
     telemetry.fault('window-lost', error, { endpointId });

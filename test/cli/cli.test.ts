@@ -84,7 +84,7 @@ describe('endpoint', () => {
     [['--url', 'https://example.test/', '--set', 'headers={"x-a":"a\\r\\nb"}'], /headers.x-a: may hold visible ASCII/],
     [['--url', 'https://example.test/', '--set', 'maxPerSecond=0'], /maxPerSecond: .*0\.01.*\(got 0\)/],
     [['--url', 'https://example.test/', '--set', 'breaker.openS=1'], /breaker.openS: .*5.*\(got 1\)/],
-    [['--url', 'https://example.test/', '--set', 'adaptiveRead={"minMs":1}'], /adaptiveRead: only null is supported in this version/],
+    [['--url', 'https://example.test/', '--set', 'adaptiveRead={"minMs":1}'], /adaptiveRead.minMs: .*100.*\(got 1\)/],
     [['--url', 'https://example.test/', '--set', 'budgetsMs.read=19000'], /setup 3000.*19000/],
     [['--url', 'https://example.test/', '--secret', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'], /--secret: give @FILE or -/],
     [['--url', 'https://example.test/', '--set', 'headers={"Authorization":"Bearer MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\\u00e9"}'], /headers.Authorization: may hold visible ASCII/],

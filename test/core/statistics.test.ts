@@ -9,6 +9,7 @@ import { t0EpochMs, timed } from '../support/builders.ts';
 
 const binsOf = (durations: readonly number[]): Bins => mergedBins(...durations.map((ms) => new Map([[binOf(ms), 1]])));
 const windowOf = (more: Partial<Window> = {}): Window => ({ ...emptyTally, sinceEpochMs: t0EpochMs, ...more });
+const fresh = { window: undefined, inFlight: 1, offered: 0, cutOff: 0 };
 const duration = fc.oneof(fc.integer({ min: limits.minMs, max: 200 }), fc.integer({ min: limits.minMs, max: limits.maxMs }));
 
 describe('a percentile', () => {
@@ -72,22 +73,22 @@ describe('what a lease counts for', () => {
   ];
 
   it('is its attempts by how they ended, their time in a slot, and the time to the answer of those that were delivered', () => {
-    const tally = tallyOf(outcomes, 4, undefined);
-    expect(tally).toMatchObject({ attempts: 6, delivered: 1, unconnected: 1, offered: 4, shed: 0, busyMs: 260 + 50 + 60 + 10_000 + 3_000 + 2 });
+    const tally = tallyOf(outcomes, { ...fresh, offered: 4, inFlight: 3, cutOff: 1 });
+    expect(tally).toMatchObject({ attempts: 6, delivered: 1, unconnected: 1, cutOff: 1, inFlight: 18, offered: 4, shed: 0, busyMs: 260 + 50 + 60 + 10_000 + 3_000 + 2 });
     expect([...tally.answers]).toEqual([[binOf(200), 1]]);
     expect([countIn(tally.failures), tally.failures.get(binOf(10_000))]).toEqual([5, 1]);
-    expect(tallyOf([ok, ok], 0, undefined).answers.get(binOf(200))).toBe(2);
-    expect([isEmpty(tallyOf([{ kind: 'invalidConfiguration', detail: 'x' }], 0, undefined)), isEmpty(tallyOf([], 1, undefined)), isEmpty(tallyOf([ok], 0, undefined))]).toEqual([true, false, false]);
+    expect(tallyOf([ok, ok], fresh).answers.get(binOf(200))).toBe(2);
+    expect([isEmpty(tallyOf([{ kind: 'invalidConfiguration', detail: 'x' }], fresh)), isEmpty(tallyOf([], { ...fresh, offered: 1 })), isEmpty(tallyOf([ok], fresh))]).toEqual([true, false, false]);
   });
 
   it('keeps to the bins that the lane has, where these are many', () => {
     const answers = new Map([...Array(limits.maxBins).keys()].map((i) => [40 + i, 1]));
     const before = windowOf({ answers });
-    expect([...tallyOf([{ ...ok, phasesMs: { headers: limits.minMs } }], 0, before).answers]).toEqual([[40, 1]]);
+    expect([...tallyOf([{ ...ok, phasesMs: { headers: limits.minMs } }], { ...fresh, window: before }).answers]).toEqual([[40, 1]]);
   });
 
   it('adds up, in any order', () => {
-    const [a, b] = [tallyOf(outcomes, 1, undefined), { ...tallyOf([ok], 2, undefined), shed: 3 }];
+    const [a, b] = [tallyOf(outcomes, { ...fresh, offered: 1 }), { ...tallyOf([ok], { ...fresh, offered: 2 }), shed: 3 }];
     expect(merged(a, b)).toEqual({ ...merged(b, a), answers: merged(a, b).answers, failures: merged(a, b).failures });
     expect(merged(a, b)).toMatchObject({ attempts: 7, delivered: 2, offered: 3, shed: 3 });
     expect(percentilesOf(merged(a, b))).toEqual({ p50: msOf(binOf(200)), p95: msOf(binOf(10_000)), p99: msOf(binOf(10_000)) });

@@ -33,6 +33,7 @@ interface MutableLane {
   holding: Holding | undefined;
   drain: Lane['drain'];
   window: Window | undefined;
+  learnedMs: number | undefined;
   row: FailureRow | undefined;
   told: Map<NoticeSubject, Told>;
 }
@@ -40,7 +41,7 @@ interface MutableLane {
 function emptyLane(): MutableLane {
   return {
     slots: 0, avail: 0, cfg: '', leases: new Map(), claims: new Map(), failures: 0, breaker: undefined, nextAtEpochMs: undefined, pausedUntilEpochMs: undefined,
-    pace: undefined, flag: undefined, holdSeq: 0, holding: undefined, drain: undefined, window: undefined, row: undefined, told: new Map(),
+    pace: undefined, flag: undefined, holdSeq: 0, holding: undefined, drain: undefined, window: undefined, learnedMs: undefined, row: undefined, told: new Map(),
   };
 }
 
@@ -56,7 +57,7 @@ export class FakeStore {
     lane.avail += maxInFlight - lane.slots;
     lane.slots = maxInFlight;
     lane.cfg = endpoint.version;
-    [lane.pausedUntilEpochMs, lane.flag, lane.row, lane.failures] = [undefined, undefined, undefined, 0];
+    [lane.pausedUntilEpochMs, lane.flag, lane.row, lane.learnedMs, lane.failures] = [undefined, undefined, undefined, undefined, 0];
     lane.told = new Map();
     this.#lanes.set(endpointId, lane);
     this.#configs.set(endpointId, endpoint);
@@ -151,11 +152,12 @@ export class FakeStore {
       return Promise.resolve();
     },
 
-    takeWindow: (endpointId, seen) => {
+    takeWindow: (endpointId, seen, learnedMs) => {
       const lane = this.#lanes.get(endpointId);
       if (lane?.window?.sinceEpochMs !== seen.sinceEpochMs) return Promise.resolve(undefined);
       const { window } = lane;
       lane.window = undefined;
+      lane.learnedMs = learnedMs ?? lane.learnedMs;
       return Promise.resolve(window);
     },
 
@@ -407,8 +409,8 @@ function compareDead(a: DeadKey, b: DeadKey): number {
 }
 
 function stateOf(lane: MutableLane): LaneState {
-  const { avail, breaker, nextAtEpochMs, pausedUntilEpochMs, pace, flag, holding, window } = toSnapshot(lane);
-  return { avail, breaker, nextAtEpochMs, pausedUntilEpochMs, pace, flag, holding, window };
+  const { avail, breaker, nextAtEpochMs, pausedUntilEpochMs, pace, flag, holding, window, slots, learnedMs } = toSnapshot(lane);
+  return { avail, breaker, nextAtEpochMs, pausedUntilEpochMs, pace, flag, holding, window, slots, learnedMs };
 }
 
 function snapshot(lane: MutableLane | undefined): Lane | undefined {

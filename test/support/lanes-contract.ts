@@ -29,7 +29,7 @@ export function describeLanes(world: () => World): void {
     it('takes a slot and a claim for each delivery', async () => {
       const answer = await admit(['a', 'b', 'c']);
       const now = await lane.lane();
-      expect(answer).toEqual({ kind: 'granted', avail: 5 });
+      expect(answer).toMatchObject({ kind: 'granted', avail: 5, slots: 8 });
       expect(now).toMatchObject({ slots: 8, avail: 5, cfg: 'V1', failures: 0 });
       expect([...now.leases]).toEqual([l1(3)]);
       expect([...now.claims.keys()].sort()).toEqual(['a', 'b', 'c'].map((e) => lane.key(e)).sort());
@@ -230,19 +230,31 @@ export function describeLanes(world: () => World): void {
       const seen = (await lane.lane()).window as Window;
       // Meanwhile more was counted: it goes with it.
       await windows().countOffers(lane.endpointId, { ...offered, atEpochMs: 5_000 });
-      expect(await windows().takeWindow(lane.endpointId, seen)).toEqual({ ...emptyTally, sinceEpochMs: 1_000, offered: 8, shed: 6 });
-      expect(await windows().takeWindow(lane.endpointId, seen)).toBeUndefined();
+      expect(await windows().takeWindow(lane.endpointId, seen, undefined)).toEqual({ ...emptyTally, sinceEpochMs: 1_000, offered: 8, shed: 6 });
+      expect(await windows().takeWindow(lane.endpointId, seen, undefined)).toBeUndefined();
       expect((await lane.lane()).window).toBeUndefined();
       await windows().countOffers(lane.endpointId, { ...offered, atEpochMs: 9_000 });
       expect((await lane.lane()).window).toMatchObject({ sinceEpochMs: 9_000, offered: 4 });
-      expect(await windows().takeWindow(lane.endpointId, seen)).toBeUndefined();
+      expect(await windows().takeWindow(lane.endpointId, seen, undefined)).toBeUndefined();
+    });
+
+    it('teaches the lane in the same write, or nothing', async () => {
+      const take = async (learnedMs: number | undefined) => {
+        await windows().countOffers(lane.endpointId, offered);
+        await windows().takeWindow(lane.endpointId, (await lane.lane()).window as Window, learnedMs);
+        return (await lane.lane()).learnedMs;
+      };
+      expect([await take(undefined), await take(1_200), await take(undefined), await take(300)]).toEqual([undefined, 1_200, 1_200, 300]);
+      await windows().takeWindow(lane.endpointId, { ...emptyTally, sinceEpochMs: 1 }, 9_000);
+      expect((await lane.lane()).learnedMs).toBe(300);
+      expect(await admit(['a'])).toMatchObject({ kind: 'granted', slots: 8, learnedMs: 300 });
     });
 
     it('leaves everything else of the lane as it is', async () => {
       await granted(['a']);
       const before = await lane.lane();
       await windows().countOffers(lane.endpointId, offered);
-      await windows().takeWindow(lane.endpointId, (await lane.lane()).window as Window);
+      await windows().takeWindow(lane.endpointId, (await lane.lane()).window as Window, undefined);
       expect(await lane.lane()).toEqual(before);
     });
   });
@@ -256,7 +268,7 @@ export function describeLanes(world: () => World): void {
     });
 
     it('gives one lease back and takes the next, in a lane that has room for one of them only', async () => {
-      expect(await exchange({ slots: 2, release: keys('a', 'b'), failures: 2 }, ['c', 'd'], { leaseId: 'l2' })).toEqual({ kind: 'granted', avail: 0 });
+      expect(await exchange({ slots: 2, release: keys('a', 'b'), failures: 2 }, ['c', 'd'], { leaseId: 'l2' })).toMatchObject({ kind: 'granted', avail: 0 });
       const now = await lane.lane();
       expect(now).toMatchObject({ avail: 0, failures: 2 });
       expect([...now.leases]).toEqual([['l2', l1(2)[1]]]);
@@ -264,8 +276,8 @@ export function describeLanes(world: () => World): void {
     });
 
     it('may take fewer than it returns, or more', async () => {
-      expect(await exchange({ slots: 2, release: keys('a', 'b') }, ['c'], { leaseId: 'l2' })).toEqual({ kind: 'granted', avail: 1 });
-      expect(await exchange({ leaseId: 'l2', slots: 1, release: keys('c') }, ['d', 'e'], { leaseId: 'l3' })).toEqual({ kind: 'granted', avail: 0 });
+      expect(await exchange({ slots: 2, release: keys('a', 'b') }, ['c'], { leaseId: 'l2' })).toMatchObject({ kind: 'granted', avail: 1 });
+      expect(await exchange({ leaseId: 'l2', slots: 1, release: keys('c') }, ['d', 'e'], { leaseId: 'l3' })).toMatchObject({ kind: 'granted', avail: 0 });
     });
 
     it('keeps claims without a verdict, under their own lease without slots', async () => {
@@ -361,7 +373,7 @@ export function describeLanes(world: () => World): void {
     expect(await move(undefined, 5)).toEqual({ kind: 'moved' });
     expect(await move(undefined, 7)).toEqual({ kind: 'lost', lane: { ...before, nextAtEpochMs: 5 } });
     expect(await move(5, 9)).toEqual({ kind: 'moved' });
-    expect(await admit(['a'])).toEqual({ kind: 'granted', avail: 7, breaker: undefined, nextAtEpochMs: 9 });
+    expect(await admit(['a'])).toMatchObject({ kind: 'granted', avail: 7, breaker: undefined, nextAtEpochMs: 9 });
     expect(await world().lanes.exchange(lane.give({ slots: 1, release: [lane.key('a')] }), lane.ask(['b'], { leaseId: 'l2' }))).toMatchObject({ nextAtEpochMs: 9 });
   });
 
@@ -380,7 +392,7 @@ export function describeLanes(world: () => World): void {
     });
 
     it('admits one canary, by a lease that it names', async () => {
-      expect(await asCanary('a', 'l1')).toEqual({ kind: 'granted', avail: 7, breaker: { ...open, canary } });
+      expect(await asCanary('a', 'l1')).toMatchObject({ kind: 'granted', avail: 7, breaker: { ...open, canary } });
       const now = await lane.lane();
       expect([now.breaker, [...now.leases], now.claims.size]).toEqual([{ ...open, canary }, [l1(1)], 1]);
       expect(await asCanary('b', 'l2')).toEqual({ kind: 'refused', lane: now });
@@ -409,7 +421,7 @@ export function describeLanes(world: () => World): void {
 
     it('admits as before once it is closed', async () => {
       await world().lanes.moveBreaker(lane.endpointId, open, { ...tally, round: 2 });
-      expect(await admit(['a'])).toEqual({ kind: 'granted', avail: 7, breaker: { ...tally, round: 2 } });
+      expect(await admit(['a'])).toMatchObject({ kind: 'granted', avail: 7, breaker: { ...tally, round: 2 } });
     });
   });
 

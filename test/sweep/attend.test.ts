@@ -1,7 +1,7 @@
 /** The sweep on fakes: which endpoints need somebody, what is said of them, and that it ends. */
 import { beforeEach, describe, expect, it } from 'vitest';
 import { attendEndpoints, type AttendDeps } from '../../lambdas/sweep/attend.ts';
-import { emptyTally, type Tally } from '../../lambdas/shared/core/statistics.ts';
+import { binOf, emptyTally, msOf, type Tally } from '../../lambdas/shared/core/statistics.ts';
 import { attention as limits, statistics } from '../../lambdas/shared/limits/numbers.ts';
 import { closedBreaker, endpointOf, openBreaker, t0EpochMs } from '../support/builders.ts';
 import { Harness } from '../support/deliver-harness.ts';
@@ -44,7 +44,7 @@ describe('an endpoint', () => {
     expect(await run()).toEqual({ 'acme failure_ratio': 0.95, 'acme connect_failure_ratio': 0.2 });
     expect(texts()).toEqual(['acme: 38 of 40 attempts failed in 3 min (503). Others unaffected. 412 waiting, none lost. Next: sluice status acme']);
     expect([fake.writes, await run(), fake.writes]).toEqual([1, { 'acme failure_ratio': 0.95, 'acme connect_failure_ratio': 0.2 }, 1]);
-    await h.store.lanes.takeWindow('acme', (await h.lane()).window as never);
+    await h.store.lanes.takeWindow('acme', (await h.lane()).window as never, undefined);
     await count('acme', { attempts: 10, delivered: 10 });
     expect(await run()).toEqual({ 'acme failure_ratio': 0, 'acme connect_failure_ratio': 0 });
     expect([await run(), texts().length, h.telemetry.count('endpoint-well')]).toEqual([{}, 1, 1]);
@@ -116,6 +116,21 @@ describe('an endpoint', () => {
   });
 });
 
+it('a window that ends teaches the lane how long answers take; one of an endpoint that fails teaches nothing', async () => {
+  const endWindow = async (tally: Partial<Tally>) => {
+    await count('acme', { inFlight: 8 * (tally.attempts ?? 0), ...tally });
+    h.clock.advance(statistics.windowS * 1_000);
+    await run();
+    expect((await h.lane()).window).toBeUndefined();
+    return (await h.lane()).learnedMs;
+  };
+  const answers = (ms: number) => ({ attempts: 100, delivered: 100, answers: new Map([[binOf(ms), 100]]) });
+  const before = await endWindow(answers(900));
+  expect(before).toBe(msOf(binOf(900)));
+  expect(await endWindow({ ...answers(14_000), attempts: 500 })).toBe(before);
+  expect(await endWindow(answers(4_000))).toBe(msOf(binOf(4_000)));
+});
+
 describe('a run', () => {
   it('that has no time for all lanes says what it has seen, and ends nothing of the others', async () => {
     await count('acme', { attempts: 40 });
@@ -131,7 +146,7 @@ describe('a run', () => {
     await count('acme', { attempts: 40 });
     const dying = { ...h.telemetry, endpointGauge: () => { throw new Error('killed'); }, fault: () => undefined, event: () => undefined, gauge: () => undefined, attempt: () => undefined };
     await run({ telemetry: dying });
-    await h.store.lanes.takeWindow('acme', (await h.lane()).window as never);
+    await h.store.lanes.takeWindow('acme', (await h.lane()).window as never, undefined);
     expect(await run()).toEqual({ 'acme failure_ratio': 0 });
   });
 

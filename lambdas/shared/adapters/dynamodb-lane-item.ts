@@ -5,8 +5,8 @@ import type { Claim, Lane, Lease } from '../core/lane.ts';
 import type { Tally, Window } from '../core/statistics.ts';
 
 /** Attributes of a window: each is billed with every write of the lane, so their names are short. */
-const windowNames = { since: 'w0', attempts: 'wn', delivered: 'wd', unconnected: 'wu', offered: 'wo', shed: 'ws', busyMs: 'wb', lastFailure: 'wl' } as const;
-const counterNames = ['attempts', 'delivered', 'unconnected', 'offered', 'shed', 'busyMs'] as const;
+const windowNames = { since: 'w0', attempts: 'wn', delivered: 'wd', unconnected: 'wu', cutOff: 'wk', inFlight: 'wi', offered: 'wo', shed: 'ws', busyMs: 'wb', lastFailure: 'wl' } as const;
+const counterNames = ['attempts', 'delivered', 'unconnected', 'cutOff', 'inFlight', 'offered', 'shed', 'busyMs'] as const;
 const binName = /^([gh])(\d+)$/;
 
 /** Sort keys of the Endpoints table. */
@@ -19,6 +19,9 @@ type ToldValue = [string, number, 0 | 1];
 
 /** Attributes of failures in a row: since when, how many were answered, when last. */
 export const rowNames = ['rs', 'ra', 'rl'] as const;
+
+/** Attribute of a lane that says what was learned of the time that answers take. */
+export const learnedName = 'lm';
 
 /** Attribute of a lane for each subject of notices. */
 export const toldNames = { row: 'tr', flag: 'tf', gone: 'tg' } as const;
@@ -59,6 +62,8 @@ export interface LaneItem {
   readonly tr?: ToldValue;
   readonly tf?: ToldValue;
   readonly tg?: ToldValue;
+  /** What 99 of 100 answers take, of windows that have ended. */
+  readonly lm?: number;
   /** Of a closed breaker: round, connections in a row that failed, the lease that reported last; then of failures, and of what was slow: beginning of the window, attempts, hits. */
   readonly tally?: [number, number, string, ...ShareValue, ...ShareValue];
   /** Of an open breaker: round, its cause, its end, trips in a row, and the canary's lease and expiry, empty where there is none. */
@@ -88,6 +93,7 @@ export function toLane(item: Record<string, unknown>): Lane {
       return value === undefined ? [] : [[subject, { what: value[0], atEpochMs: value[1], isTold: value[2] === 1 }]];
     })),
     window: toWindow(item),
+    learnedMs: raw.lm,
   };
 }
 

@@ -21,8 +21,8 @@ export function createDynamoDbLanes(db: DynamoDBClient, tables: { endpoints: str
       const answer = await db.send(
         new UpdateItemCommand({ ...update(endpointId, x, change), ReturnValues: 'ALL_NEW', ReturnValuesOnConditionCheckFailure: 'ALL_OLD' }),
       );
-      const { avail, breaker, nextAtEpochMs, pausedUntilEpochMs, pace, flag, holding, window } = toLane(unmarshall(answer.Attributes ?? {}));
-      return { kind: 'granted', avail, breaker, nextAtEpochMs, pausedUntilEpochMs, pace, flag, holding, window };
+      const { avail, breaker, nextAtEpochMs, pausedUntilEpochMs, pace, flag, holding, window, slots, learnedMs } = toLane(unmarshall(answer.Attributes ?? {}));
+      return { kind: 'granted', avail, breaker, nextAtEpochMs, pausedUntilEpochMs, pace, flag, holding, window, slots, learnedMs };
     } catch (error) {
       const failure = writeFailure(error);
       if (failure.kind === 'refused') return { kind: 'refused', lane: failure.item === undefined ? undefined : toLane(failure.item) };

@@ -12,7 +12,7 @@ import { records } from '../limits/numbers.ts';
 import type { Endpoint, StoredEndpoint } from '../ports/index.ts';
 import { toEndpoint, toPlain } from './dynamodb-endpoints.ts';
 import { cancellation } from './dynamodb-errors.ts';
-import { sk, toLane, rowNames, toldNames } from './dynamodb-lane-item.ts';
+import { learnedName, rowNames, sk, toldNames, toLane } from './dynamodb-lane-item.ts';
 import { Expressions } from './expressions.ts';
 import { pauseBriefly, whileNotApplied, type Pause } from './repeat.ts';
 
@@ -146,8 +146,8 @@ function laneUpdate(before: Lane | undefined, cfg: string, slots: number) {
   const sets = [set('slots', slots), set('cfg', cfg), set('failures', 0), `${avail} = ${avail} + ${x.value(slots - before.slots)}`];
   // `slots` too: a removed lane is `removed` again after it was put and removed meanwhile, perhaps with another size.
   return {
-    // What was there before asked for the pause, refused, and failed: whoever is told of it is told anew.
-    UpdateExpression: `SET ${sets.join(', ')} REMOVE ${[...['pausedUntil', 'flag'], ...rowNames, ...Object.values(toldNames)].map((name) => x.name(name)).join(', ')}`,
+    // What was there before asked for the pause, refused, failed, and took its time: whoever is told of it is told anew.
+    UpdateExpression: `SET ${sets.join(', ')} REMOVE ${[...['pausedUntil', 'flag', learnedName], ...rowNames, ...Object.values(toldNames)].map((name) => x.name(name)).join(', ')}`,
     ConditionExpression: `${x.name('cfg')} = ${x.value(before.cfg)} AND ${x.name('slots')} = ${x.value(before.slots)}`,
     ...x.attributes(),
   };

@@ -1,6 +1,6 @@
 import { removedCfg } from '../core/lane.ts';
 import type { GiveBack, Lanes } from '../ports/index.ts';
-import { tallyAttributes, windowAttributes, windowLastFailure, windowSince } from './dynamodb-lane-item.ts';
+import { learnedName, tallyAttributes, windowAttributes, windowLastFailure, windowSince } from './dynamodb-lane-item.ts';
 import type { MoveLane } from './dynamodb-lane-write.ts';
 import { Expressions } from './expressions.ts';
 
@@ -29,11 +29,11 @@ export function createWindows(move: MoveLane): Pick<Lanes, 'countOffers' | 'take
       await move(endpointId, x, { sets: countedIn(x, counted), removes: [], clauses });
     },
 
-    async takeWindow(endpointId, seen) {
+    async takeWindow(endpointId, seen, learnedMs) {
       const x = new Expressions();
       const names = windowAttributes(seen);
       const since = x.name(windowSince);
-      const answer = await move(endpointId, x, { sets: [], removes: names.map((name) => x.name(name)), clauses: [`${since} = ${x.value(seen.sinceEpochMs)}`] }, 'before');
+      const answer = await move(endpointId, x, { sets: learnedMs === undefined ? [] : [`${x.name(learnedName)} = ${x.value(learnedMs)}`], removes: names.map((name) => x.name(name)), clauses: [`${since} = ${x.value(seen.sinceEpochMs)}`] }, 'before');
       const before = answer.kind === 'moved' ? answer.lane?.window : undefined;
       if (before === undefined) return undefined;
       // A bin that is newer than what was seen stays for the next window.

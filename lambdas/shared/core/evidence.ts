@@ -18,6 +18,8 @@ export interface Evidence {
   /** What the lane allows at the measured p95: slots ÷ p95. */
   readonly sustainablePerSecond: number | undefined;
   readonly breaker: 'closed' | 'open' | 'half-open';
+  /** For how long a delivery waits for its answer that is tried now for the first time; of an adaptive budget only. */
+  readonly readBudgetMs?: number;
 }
 
 /** @param window what the lane counts now, with the last one that has ended where that is short */
@@ -56,7 +58,7 @@ export function sentenceOf({ latencyMs, slots, offeredPerSecond, sustainablePerS
 
 /** The evidence as lines of text, each a name and what is to be said. */
 export function evidenceLines(evidence: Evidence, nowEpochMs: number): [string, string][] {
-  const { window, latencyMs, slots, inFlight: busy, shedShare, backlog, offeredPerSecond, sustainablePerSecond } = evidence;
+  const { window, latencyMs, slots, inFlight: busy, shedShare, backlog, offeredPerSecond, sustainablePerSecond, readBudgetMs } = evidence;
   const measured: [string, string][] = window === undefined ? [['Measured', 'nothing lately']] : [
     ['Measured', `${window.attempts} attempts in ${minutes(nowEpochMs - window.sinceEpochMs)}, ${window.failed} failed${window.lastFailure === undefined || window.failed === 0 ? '' : ` (last: ${window.lastFailure})`}`],
   ];
@@ -67,6 +69,7 @@ export function evidenceLines(evidence: Evidence, nowEpochMs: number): [string, 
     ['Offered', offeredPerSecond === undefined ? '-' : `${rate(offeredPerSecond)}${shedShare === undefined ? '' : `, no room for ${percent(shedShare)}`}`],
     ['Sustainable', sustainablePerSecond === undefined ? '-' : `${rate(sustainablePerSecond)} (lane ÷ p95)`],
     ['Waiting', `${backlog}`],
+    ...(readBudgetMs === undefined ? [] : [['Read budget', `${seconds(readBudgetMs)} (adaptive: three times the p99 of a full lane)`] as [string, string]]),
     ['', sentenceOf(evidence)],
   ];
 }

@@ -30,3 +30,8 @@ export type AttemptOutcome =
   | { kind: 'notStarted'; why: 'no-socket' | 'stale-socket' | 'no-time' }
   /** The endpoint's configuration cannot be sent: repeating cannot help. */
   | { kind: 'invalidConfiguration'; detail: string };
+
+/** True of an attempt that ended while its answer was waited for. */
+export function isCutOff(outcome: AttemptOutcome): boolean {
+  return outcome.kind === 'ambiguous' && outcome.phase === 'headers' && outcome.cause === 'timeout';
+}

@@ -16,6 +16,10 @@ export interface Tally {
   readonly offered: number;
   /** Of these, those for which there was no room. */
   readonly shed: number;
+  /** Of the attempts, those that were cut off by a budget that is shorter than the endpoint's longest. */
+  readonly cutOff: number;
+  /** How many were in flight at the beginning of each attempt, added up. */
+  readonly inFlight: number;
   /** For how long the attempts had a slot, together. */
   readonly busyMs: number;
   /** Of what was delivered: from the request to the head of the answer. */
@@ -35,7 +39,7 @@ export interface EndedWindow extends Window {
   readonly endedEpochMs: number;
 }
 
-export const emptyTally: Tally = { attempts: 0, delivered: 0, unconnected: 0, offered: 0, shed: 0, busyMs: 0, answers: new Map(), failures: new Map() };
+export const emptyTally: Tally = { attempts: 0, delivered: 0, unconnected: 0, cutOff: 0, inFlight: 0, offered: 0, shed: 0, busyMs: 0, answers: new Map(), failures: new Map() };
 
 /** Only its mapping is used: counts of a lane are added up in DynamoDB, by writes that need not read them. */
 const { mapping } = new DDSketch({ relativeAccuracy: limits.accuracy });
@@ -61,12 +65,20 @@ export function boundedBin(ms: number, known: ReadonlySet<number>): number {
   return longer.length === 0 ? bin : Math.min(...longer);
 }
 
-/** What one lease's attempts count for. `before`: what the lane had counted when the lease was taken. */
-export function tallyOf(outcomes: readonly CountedOutcome[], offered: number, before: Window | undefined): Tally {
+/** Of a lease: what the lane had counted and what was in flight when it was taken, what came with it for the first time, and how many it cut off in haste. */
+export interface Leased {
+  readonly window: Window | undefined;
+  readonly inFlight: number;
+  readonly offered: number;
+  readonly cutOff: number;
+}
+
+/** What one lease's attempts count for. */
+export function tallyOf(outcomes: readonly CountedOutcome[], { window: before, inFlight, offered, cutOff }: Leased): Tally {
   const known = new Set([...(before?.answers.keys() ?? []), ...(before?.failures.keys() ?? [])]);
   const [answers, failures] = [new Map<number, number>(), new Map<number, number>()];
   let lastFailure: string | undefined;
-  const counts = { attempts: 0, delivered: 0, unconnected: 0, busyMs: 0 };
+  const counts = { attempts: 0, delivered: 0, unconnected: 0, inFlight: 0, busyMs: 0 };
   for (const outcome of outcomes) {
     if (outcome.kind === 'invalidConfiguration') continue;
     const isDelivered = outcome.kind === 'answered' && outcome.status >= 200 && outcome.status < 300;
@@ -77,10 +89,11 @@ export function tallyOf(outcomes: readonly CountedOutcome[], offered: number, be
     counts.attempts++;
     counts.delivered += Number(isDelivered);
     counts.unconnected += Number(outcome.kind === 'unsent' && outcome.phase !== 'write');
+    counts.inFlight += inFlight;
     counts.busyMs += Math.round(outcome.durationMs);
     if (!isDelivered) lastFailure = outcome.kind === 'answered' ? String(outcome.status) : `${outcome.phase} ${outcome.cause}`.slice(0, limits.maxFailureLength);
   }
-  return { ...emptyTally, ...counts, offered, answers, failures, ...withFailure(lastFailure) };
+  return { ...emptyTally, ...counts, offered, cutOff, answers, failures, ...withFailure(lastFailure) };
 }
 
 export function isEmpty({ attempts, offered, shed }: Tally): boolean {
@@ -96,6 +109,7 @@ export function mergedBins(...all: readonly Bins[]): Bins {
 export function merged(a: Tally, b: Tally): Tally {
   return {
     attempts: a.attempts + b.attempts, delivered: a.delivered + b.delivered, unconnected: a.unconnected + b.unconnected,
+    cutOff: a.cutOff + b.cutOff, inFlight: a.inFlight + b.inFlight,
     offered: a.offered + b.offered, shed: a.shed + b.shed, busyMs: a.busyMs + b.busyMs,
     answers: mergedBins(a.answers, b.answers), failures: mergedBins(a.failures, b.failures),
     ...withFailure(b.lastFailure ?? a.lastFailure),

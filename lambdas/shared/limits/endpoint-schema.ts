@@ -3,7 +3,7 @@ import { parseJsonPath } from './json-path.ts';
 import { headerNamePattern, headerValuePattern } from './header.ts';
 import { idSchema } from './message-schema.ts';
 import { headers as names } from './names.ts';
-import { breaker, budgets, endpoint, lane, lookup, rate, retry } from './numbers.ts';
+import { adaptive, breaker, budgets, endpoint, lane, lookup, rate, retry } from './numbers.ts';
 import { parseSecret } from './secret.ts';
 
 /**
@@ -145,6 +145,11 @@ const budgetsSchema = z.strictObject({
   total: ms(budgets.minPhaseMs, budgets.maxTotalMs).default(budgets.totalMs),
 });
 
+/** A read budget that follows what is measured (T5), between bounds. */
+const adaptiveSchema = z
+  .strictObject({ minMs: ms(budgets.minPhaseMs, budgets.maxTotalMs).default(adaptive.minMs), maxMs: ms(budgets.minPhaseMs, budgets.maxTotalMs).default(adaptive.maxMs) })
+  .refine((a) => a.maxMs >= a.minMs, { error: 'must be at least minMs', path: ['maxMs'] });
+
 const retrySchema = z
   .strictObject({
     baseS: z.number().min(1).max(retry.capS).default(retry.baseS),
@@ -260,7 +265,7 @@ export const endpointSchema = z.strictObject({
   maxInFlight: z.int().min(lane.minSlots).max(lane.maxSlots).default(lane.defaultSlots),
   maxPerSecond: z.number().min(rate.minPerSecond).max(rate.maxPerSecond).nullable().default(null),
   budgetsMs: budgetsSchema.prefault({}),
-  adaptiveRead: notYet(z.null({ error: 'only null is supported in this version: adaptive read budgets' }), null),
+  adaptiveRead: adaptiveSchema.nullable().default(null),
   retry: retrySchema.prefault({}),
   onRejected: z.enum(['deadLetter', 'retry']).default('deadLetter'),
   onAmbiguous: z.enum(['retry', 'reconcile'], { error: 'must be "retry" (send it again, with the same id) or "reconcile" (never send it again by itself)' }).default('retry'),
@@ -272,6 +277,12 @@ export const endpointSchema = z.strictObject({
   refuseSharedHeaders(config, context);
   if (config.onAmbiguous === 'reconcile' && config.maxAmbiguous !== null) {
     context.addIssue({ code: 'custom', path: ['maxAmbiguous'], message: 'is for onAmbiguous "retry": under "reconcile" the first is the last' });
+  }
+  if (config.adaptiveRead !== null && config.adaptiveRead.maxMs > config.budgetsMs.total) {
+    context.addIssue({ code: 'custom', path: ['adaptiveRead', 'maxMs'], message: `must be at most budgetsMs.total, ${config.budgetsMs.total}: the attempt ends with it` });
+  }
+  if (config.adaptiveRead !== null && (config.onAmbiguous === 'reconcile' || config.maxAmbiguous === 1)) {
+    context.addIssue({ code: 'custom', path: ['adaptiveRead'], message: 'is for endpoints that may be sent to again: what it cuts off is tried once more with the longest budget, and here the first cut-off is the last' });
   }
   if (config.maxAmbiguous !== null && config.maxAmbiguous > config.retry.attempts) {
     context.addIssue({ code: 'custom', path: ['maxAmbiguous'], message: `must be at most retry.attempts, ${config.retry.attempts}: it would never be reached` });

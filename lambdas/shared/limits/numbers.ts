@@ -325,6 +325,24 @@ export const statistics = {
   rankGrain: 1e-9,
 } as const;
 
+/** Read budgets that follow what is measured (T5). */
+export const adaptive = {
+  /** Bounds of a budget, where an endpoint names none. */
+  minMs: 3_000,
+  maxMs: 15_000,
+  /** Times what so many of its answers take. */
+  factor: 3,
+  share: 0.99,
+  /** Fewer answers say nothing of the slowest, and a window of which less was delivered is one of an endpoint that fails. */
+  minAnswers: 20,
+  healthyShare: 0.9,
+  /** As many answers as make an older and longer time forgotten. */
+  memory: 300,
+  /** So many cut off in a window, and more than this share of its attempts: it may have become slow. */
+  doubtCutOffs: 3,
+  doubtShare: 0.02,
+} as const;
+
 /** When somebody is told of an endpoint that fails, and when it is no longer sent to (R12). */
 export const escalation = {
   /** Attempts in a row, of all its deliveries, over the whole fleet. */

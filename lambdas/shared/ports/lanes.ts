@@ -39,8 +39,11 @@ export interface Lanes {
   moveTold(endpointId: string, subject: NoticeSubject, from: Told | undefined, to: Told | undefined): Promise<MoveAnswer>;
   /** Counts deliveries that came and got no lease; best effort, and twice where an answer is lost: it decides nothing. */
   countOffers(endpointId: string, counted: NonNullable<GiveBack['counted']>): Promise<void>;
-  /** Takes out a window that has ended, exactly as it is now; undefined where it is gone already, or that is not known. */
-  takeWindow(endpointId: string, seen: Window): Promise<Window | undefined>;
+  /**
+   * Takes out a window that has ended, exactly as it is now; undefined where it is gone already, or that is not known. In the same
+   * write the lane learns how long answers take, unless that is undefined.
+   */
+  takeWindow(endpointId: string, seen: Window, learnedMs: number | undefined): Promise<Window | undefined>;
   /** Notes another wake-up, if that is still exactly `from`. */
   moveWakeUp(endpointId: string, fromEpochMs: number, toEpochMs: number): Promise<MoveAnswer>;
   /** Begins a run of the drain where anything is held, and no other run is alive. Until it ends, the wake-up is its expiry. */
@@ -115,7 +118,7 @@ export type AdmitAnswer =
   | { kind: 'throttled' };
 
 /** What a sender must know of a lane beside its own lease: the slots that are left, health, rate, and whether anything is held. */
-export type LaneState = Pick<Lane, 'avail' | 'breaker' | 'nextAtEpochMs' | 'pausedUntilEpochMs' | 'pace' | 'flag' | 'holding' | 'window'>;
+export type LaneState = Pick<Lane, 'avail' | 'breaker' | 'nextAtEpochMs' | 'pausedUntilEpochMs' | 'pace' | 'flag' | 'holding' | 'window' | 'slots' | 'learnedMs'>;
 
 export interface GiveBack {
   readonly endpointId: string;

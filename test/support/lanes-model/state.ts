@@ -210,7 +210,7 @@ export function removed(state: State, seen: string | undefined): Seen {
 const reasons = (all: Readonly<Record<string, boolean>>): string[] => Object.keys(all).filter((reason) => all[reason]);
 
 function granted(state: State, lane: Lane): Seen {
-  return { state: { ...state, lane }, seen: { kind: 'granted', avail: lane.avail, breaker: lane.breaker, nextAtEpochMs: lane.nextAtEpochMs, pausedUntilEpochMs: lane.pausedUntilEpochMs, pace: lane.pace, flag: lane.flag, holding: lane.holding, window: lane.window } };
+  return { state: { ...state, lane }, seen: { kind: 'granted', avail: lane.avail, breaker: lane.breaker, nextAtEpochMs: lane.nextAtEpochMs, pausedUntilEpochMs: lane.pausedUntilEpochMs, pace: lane.pace, flag: lane.flag, holding: lane.holding, window: lane.window, slots: lane.slots, learnedMs: lane.learnedMs } };
 }
 
 /** What stands in the way of an admission that finds `avail` slots. */
