@@ -65,6 +65,19 @@ describe('an endpoint', () => {
     expect(await run()).toEqual({});
   });
 
+  it('is what was said of its attempts, while its next window counts only what comes; and for as long as nothing is sent to it', async () => {
+    await count('acme', { attempts: 40, delivered: 0, unconnected: 40, offered: 40 });
+    h.clock.advance(statistics.windowS * 1_000);
+    const said = { 'acme failure_ratio': 1, 'acme connect_failure_ratio': 1 };
+    expect(await run()).toEqual(said);
+    await h.store.lanes.moveBreaker('acme', undefined, openBreaker({ untilEpochMs: h.clock.nowEpochMs() + 10 * limits.carriedMs }));
+    await count('acme', { attempts: 1, offered: 20 * limits.minOffers });
+    h.clock.advance(2 * limits.carriedMs);
+    expect(await run()).toMatchObject(said);
+    await h.store.lanes.moveBreaker('acme', (await h.lane()).breaker, closedBreaker());
+    expect(await run()).toMatchObject({ 'acme failure_ratio': 0, 'acme connect_failure_ratio': 0 });
+  });
+
   it('of which too little is known has no ratio', async () => {
     await count('acme', { attempts: limits.minAttempts - 1, offered: limits.minOffers - 1, shed: limits.minOffers - 1 });
     expect(await run()).toEqual({});

@@ -78,23 +78,25 @@ export function attend(found: Found, fleet: Load, nowEpochMs: number): { gauges:
   };
 }
 
-/** By the window that has ended; by the one that goes on, once it says enough; until then by what was last said. */
-function measuredOf(found: Found, fleet: Load, nowEpochMs: number): { measured: readonly (readonly [EndpointGauge, number])[]; carried: Remembered['carried'] } {
+/**
+ * By the window that has ended, or the one that goes on. What it says too little of is what was last said, for a while, and for as long as
+ * the breaker is open: an endpoint that nothing is sent to is not well.
+ */
+function measuredOf(found: Found, fleet: Load, nowEpochMs: number): { measured: Gauges; carried: Remembered['carried'] } {
   const { ended, lane, remembered } = found;
-  if (ended !== undefined) {
-    const gauges = judged(ended, fleet, nowEpochMs);
-    return { measured: gauges, carried: gauges.length === 0 ? undefined : { untilEpochMs: nowEpochMs + limits.carriedMs, gauges } };
-  }
-  if (lane.window !== undefined && saysEnough(lane.window)) return { measured: judged(lane.window, fleet, nowEpochMs), carried: undefined };
-  const carried = remembered?.carried;
-  return carried !== undefined && carried.untilEpochMs > nowEpochMs ? { measured: carried.gauges, carried } : { measured: [], carried: undefined };
+  const window = judgedWindow(found);
+  const said = window === undefined ? new Map<EndpointGauge, number>() : judged(window, fleet, nowEpochMs);
+  const isCarried = remembered?.carried !== undefined && (remembered.carried.untilEpochMs > nowEpochMs || lane.breaker?.state === 'open');
+  const kept = (isCarried ? (remembered.carried?.gauges ?? []) : []).filter(([gauge]) => !said.has(gauge));
+  const measured = new Map([...kept, ...said].filter(([, value]) => value > 0));
+  const isNew = ended !== undefined && [...said.values()].some((value) => value > 0);
+  const gauges = isNew ? [...measured] : kept;
+  const untilEpochMs = isNew ? nowEpochMs + limits.carriedMs : (remembered?.carried?.untilEpochMs ?? nowEpochMs);
+  return { measured, carried: gauges.length === 0 ? undefined : { untilEpochMs, gauges } };
 }
 
-function saysEnough({ attempts, offered }: Window): boolean {
-  return attempts >= limits.minAttempts || offered >= limits.minOffers;
-}
-
-function judged(window: Window, fleet: Load, nowEpochMs: number): [EndpointGauge, number][] {
+/** What a window says enough of: a value that is worth a gauge, or zero. */
+function judged(window: Window, fleet: Load, nowEpochMs: number): Map<EndpointGauge, number> {
   const { attempts, delivered, unconnected, offered, shed } = window;
   const own = loadOf(window, nowEpochMs);
   const [occupancy, share] = [ratio(own.busy, fleet.busy), ratio(own.perSecond, fleet.perSecond)];
@@ -105,7 +107,7 @@ function judged(window: Window, fleet: Load, nowEpochMs: number): [EndpointGauge
     // One that has its share of the traffic may have that of the slots (L6).
     ['occupancy_share', occupancy > limits.unfairFactor * share ? occupancy : 0, attempts >= limits.minAttempts],
   ];
-  return gauges.flatMap(([gauge, value, isEnough]): [EndpointGauge, number][] => (isEnough && value >= limits.least[gauge as keyof typeof limits.least] ? [[gauge, round(value)]] : []));
+  return new Map(gauges.flatMap(([gauge, value, isEnough]) => (isEnough ? [[gauge, value >= limits.least[gauge as keyof typeof limits.least] ? round(value) : 0]] : [])));
 }
 
 const ratio = (part: number, whole: number) => (whole === 0 ? 0 : part / whole);

@@ -22,9 +22,9 @@ export interface Tally {
   readonly inFlight: number;
   /** For how long the attempts had a slot, together. */
   readonly busyMs: number;
-  /** Of what was delivered: from the request to the head of the answer. */
+  /** Of what was delivered: how long it took, from the socket on. */
   readonly answers: Bins;
-  /** Of the others: for how long they had a slot. */
+  /** Of the others likewise. */
   readonly failures: Bins;
   /** What the last of these said: a status, or the phase and cause that ended it. */
   readonly lastFailure?: string;
@@ -56,13 +56,12 @@ export function msOf(bin: number): number {
 
 /**
  * The bin to count a duration in, of a lane that has `known` ones: every bin makes each write of the lane larger. Where they are
- * many, a duration goes to the next longer one that is known: it may look slower than it was, and a new longest is never lost.
+ * many, a new duration is counted by a coarser grid: it may look slower than it was by a third or so, and never quicker.
  */
 export function boundedBin(ms: number, known: ReadonlySet<number>): number {
   const bin = binOf(ms);
   if (known.size < limits.maxBins || known.has(bin)) return bin;
-  const longer = [...known].filter((other) => other > bin);
-  return longer.length === 0 ? bin : Math.min(...longer);
+  return Math.ceil(bin / limits.coarseBins) * limits.coarseBins;
 }
 
 /** Of a lease: what the lane had counted and what was in flight when it was taken, what came with it for the first time, and how many it cut off in haste. */
@@ -82,9 +81,10 @@ export function tallyOf(outcomes: readonly CountedOutcome[], { window: before, i
   for (const outcome of outcomes) {
     if (outcome.kind === 'invalidConfiguration') continue;
     const isDelivered = outcome.kind === 'answered' && outcome.status >= 200 && outcome.status < 300;
-    const bin = boundedBin(isDelivered ? (outcome.phasesMs.headers ?? outcome.durationMs) : outcome.durationMs, known);
-    known.add(bin);
     const bins = isDelivered ? answers : failures;
+    // The wait for a socket of our own is not the endpoint's.
+    const bin = boundedBin(outcome.durationMs - (outcome.phasesMs.connection ?? 0), known);
+    known.add(bin);
     bins.set(bin, (bins.get(bin) ?? 0) + 1);
     counts.attempts++;
     counts.delivered += Number(isDelivered);

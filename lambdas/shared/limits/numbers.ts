@@ -311,8 +311,9 @@ export const statistics = {
   /** Durations below and beyond are not told apart: no budget is that short, and none that long. */
   minMs: 5,
   maxMs: 60_000,
-  /** Bins of a lane: with 4.9 % they span durations of one to twenty-three. Each is billed with every write of the lane. */
+  /** Bins of a lane: with 4.9 % they span durations of one to twenty-three. Each is billed with every write of the lane, so that what comes beside them is counted by every fourth: 24 more at most. */
   maxBins: 32,
+  coarseBins: 4,
   /** A window ends after so long where it has counted `minSamples`, and after `maxWindowS` whatever it has. */
   windowS: 300,
   minSamples: 20,
