@@ -4,7 +4,7 @@ import { alarmText, evidenceOf } from '../shared/core/evidence.ts';
 import { isOver, type Window } from '../shared/core/statistics.ts';
 import type { EndpointGauge } from '../shared/limits/metrics.ts';
 import { attention as limits } from '../shared/limits/numbers.ts';
-import type { Attention, Lanes, SeenLane, Telemetry, Windows } from '../shared/ports/index.ts';
+import type { Attention, Lanes, Memory, SeenLane, Windows } from '../shared/ports/index.ts';
 import { escalate, type EscalateDeps } from './escalate.ts';
 
 export interface AttendDeps extends EscalateDeps {
@@ -20,12 +20,15 @@ export interface AttendDeps extends EscalateDeps {
 export async function attendEndpoints(deps: AttendDeps): Promise<void> {
   try {
     const nowEpochMs = deps.clock.nowEpochMs();
-    const [{ seen, isWhole }, remembered, unknown] = await Promise.all([seenLanes(deps), deps.attention.remembered(), unknownSince(deps)]);
+    const endsMs = deps.clock.monotonicMs() + limits.lookMs;
+    const [{ seen, isWhole }, memory, unknown] = await Promise.all([seenLanes(deps, endsMs), remembered(deps), unknownSince(deps)]);
     const found: Found[] = [];
     for (let i = 0; i < seen.length; i += limits.atOnce) {
-      found.push(...(await Promise.all(seen.slice(i, i + limits.atOnce).map((one) => foundOf(deps, one, { remembered, unknown })))));
+      // With no time left, by the lane alone: no call for each.
+      const isLate = deps.clock.monotonicMs() >= endsMs;
+      found.push(...(await Promise.all(seen.slice(i, i + limits.atOnce).map((one) => foundOf(deps, one, { memory, unknown, isLate })))));
     }
-    await publish(deps, { found, isWhole, remembered }, nowEpochMs);
+    if (memory !== undefined) await publish(deps, { found, isWhole, memory }, nowEpochMs);
     gaugeFleet(deps, found, unknown, nowEpochMs);
     await escalate(deps, seen);
   } catch (error) {
@@ -33,22 +36,38 @@ export async function attendEndpoints(deps: AttendDeps): Promise<void> {
   }
 }
 
-async function foundOf(deps: AttendDeps, { endpointId, lane }: SeenLane, { remembered, unknown }: { remembered: ReadonlyMap<string, Remembered>; unknown: ReadonlyMap<string, number> | undefined }): Promise<Found> {
-  const [ended, heldSinceEpochMs] = await Promise.all([endedWindow(deps, endpointId, lane), heldSince(deps, endpointId, lane)]);
-  return { endpointId, lane, ended, heldSinceEpochMs, remembered: remembered.get(endpointId), unknownSinceEpochMs: unknown?.get(endpointId) };
+interface Known {
+  readonly memory: Memory | undefined;
+  readonly unknown: ReadonlyMap<string, number> | undefined;
+  readonly isLate: boolean;
+}
+
+async function foundOf(deps: AttendDeps, { endpointId, lane }: SeenLane, { memory, unknown, isLate }: Known): Promise<Found> {
+  const [ended, heldSinceEpochMs] = isLate ? [] : await Promise.all([endedWindow(deps, endpointId, lane), heldSince(deps, endpointId, lane)]);
+  return { endpointId, lane, ended, heldSinceEpochMs, remembered: memory?.endpoints.get(endpointId), unknownSinceEpochMs: unknown?.get(endpointId) };
 }
 
 /** As many as there is time for. */
-async function seenLanes({ clock, attention, telemetry }: AttendDeps): Promise<{ seen: SeenLane[]; isWhole: boolean }> {
-  const endsMs = clock.monotonicMs() + limits.lookMs;
+async function seenLanes({ clock, attention, telemetry }: AttendDeps, endsMs: number): Promise<{ seen: SeenLane[]; isWhole: boolean }> {
   const seen: SeenLane[] = [];
-  for await (const page of attention.lanes()) {
-    seen.push(...page);
+  for await (const { lanes, unreadable } of attention.lanes()) {
+    seen.push(...lanes);
+    for (const [endpointId, error] of unreadable) telemetry.fault('lane-unreadable', error, { endpointId });
     if (clock.monotonicMs() < endsMs) continue;
     telemetry.event('attention-incomplete', { lanes: seen.length });
     return { seen, isWhole: false };
   }
   return { seen, isWhole: true };
+}
+
+/** Undefined where it cannot be read: nothing is said of single endpoints then, for nothing could end it. */
+async function remembered({ attention, telemetry }: AttendDeps): Promise<Memory | undefined> {
+  try {
+    return await attention.remembered();
+  } catch (error) {
+    telemetry.fault('attention-forgotten', error);
+    return undefined;
+  }
 }
 
 async function unknownSince({ attention, telemetry }: AttendDeps): Promise<ReadonlyMap<string, number> | undefined> {
@@ -63,7 +82,7 @@ async function unknownSince({ attention, telemetry }: AttendDeps): Promise<Reado
 /** The window, put away where it is over: after its end only this run knows it. A crash in between loses a window of measurements. */
 async function endedWindow({ clock, lanes, windows, telemetry }: AttendDeps, endpointId: string, { window, slots, learnedMs }: SeenLane['lane']): Promise<Window | undefined> {
   const nowEpochMs = clock.nowEpochMs();
-  if (window === undefined || !isOver(window, nowEpochMs)) return undefined;
+  if (window === undefined || !isOver(endpointId, window, nowEpochMs)) return undefined;
   let taken: Window | undefined;
   try {
     taken = await lanes.takeWindow(endpointId, window, learnedAfter(window, slots, learnedMs));
@@ -87,37 +106,55 @@ async function heldSince({ attention, telemetry }: AttendDeps, endpointId: strin
 interface Seen {
   readonly found: readonly Found[];
   readonly isWhole: boolean;
-  readonly remembered: ReadonlyMap<string, Remembered>;
+  readonly memory: Memory;
 }
 
 type Attended = ReturnType<typeof attend> & { readonly one: Found };
 
-/** Remembered before it is published: a run that dies in between ends what it never began, and leaves nothing that never ends. */
-async function publish(deps: AttendDeps, { found, isWhole, remembered }: Seen, nowEpochMs: number): Promise<void> {
-  const { attention, telemetry } = deps;
+/**
+ * Remembered before it is published: a run that dies in between ends what it never began, and leaves nothing that never ends. Of two
+ * runs at once only one speaks of single endpoints.
+ */
+async function publish(deps: AttendDeps, { found, isWhole, memory }: Seen, nowEpochMs: number): Promise<void> {
+  const { telemetry } = deps;
   const fleet = totalOf(found.map((one) => loadOf(judgedWindow(one), nowEpochMs)));
   const attended = found.map((one): Attended => ({ one, ...attend(one, fleet, nowEpochMs) })).sort((a, b) => weight(b.one) - weight(a.one));
   const sick = attended.filter(({ gauges }) => gauges.size > 0);
+  telemetry.gauge('endpoints_sick', sick.length);
   const published = new Map(sick.slice(0, limits.maxEndpoints).map((a) => [a.one.endpointId, a]));
+  const isSeen = new Set(found.map(({ endpointId }) => endpointId));
+  const ending = [...memory.endpoints].flatMap(([endpointId, before]) => (isWhole || isSeen.has(endpointId) ? [{ endpointId, ...endingOf(before, published.get(endpointId)?.gauges) }] : []));
   // Of lanes that this run did not come to, what was known goes on.
-  const next = new Map<string, Remembered>(isWhole ? [] : remembered);
+  const next = new Map<string, Remembered>(isWhole ? [] : memory.endpoints);
   for (const { one } of attended) next.delete(one.endpointId);
   for (const { one, gauges, remembered: own } of attended) if (own !== undefined && (gauges.size === 0 || published.has(one.endpointId))) next.set(one.endpointId, own);
-  if (!isSame(next, remembered)) await attention.remember(next);
+  for (const { endpointId, first } of ending) if (first.length > 0) next.set(endpointId, { gauges: [], ...next.get(endpointId), ended: first });
+  if (!(await isRemembered(deps, next, memory))) return;
   for (const [endpointId, { one, gauges }] of published) {
     for (const [gauge, value] of gauges) telemetry.endpointGauge(endpointId, gauge, value);
     if ((one.remembered?.gauges ?? []).length === 0) tellOf(deps, one, sick.length - 1, nowEpochMs);
   }
-  const isSeen = new Set(found.map(({ endpointId }) => endpointId));
-  for (const [endpointId, { gauges }] of remembered) if (isWhole || isSeen.has(endpointId)) endGauges(telemetry, endpointId, gauges, published.get(endpointId)?.gauges);
-  telemetry.gauge('endpoints_sick', sick.length);
+  for (const { endpointId, first, again } of ending) {
+    for (const gauge of [...first, ...again]) telemetry.endpointGauge(endpointId, gauge, 0);
+    if (first.length > 0 && !published.has(endpointId)) telemetry.event('endpoint-well', { endpointId });
+  }
 }
 
-/** A zero for each gauge that was published in the run before and has nothing to say any more, also of an endpoint that is gone. */
-function endGauges(telemetry: Telemetry, endpointId: string, before: readonly EndpointGauge[], now: Gauges = new Map()): void {
-  const ended = before.filter((gauge) => !now.has(gauge));
-  for (const gauge of ended) telemetry.endpointGauge(endpointId, gauge, 0);
-  if (ended.length > 0 && now.size === 0) telemetry.event('endpoint-well', { endpointId });
+/** False where another run was quicker, or it is not known: what this one has seen is then left to the next. */
+async function isRemembered({ attention, telemetry }: AttendDeps, next: Memory['endpoints'], from: Memory): Promise<boolean> {
+  if (isSame(next, from.endpoints)) return true;
+  try {
+    if (await attention.remember(next, from)) return true;
+    telemetry.event('attention-overtaken', {});
+  } catch (error) {
+    telemetry.fault('attention-forgotten', error);
+  }
+  return false;
+}
+
+/** Gauges that were published in the run before, or ended by it, and have nothing to say any more; also of an endpoint that is gone. */
+function endingOf({ gauges, ended = [] }: Remembered, now: Gauges = new Map()): { first: EndpointGauge[]; again: EndpointGauge[] } {
+  return { first: gauges.filter((gauge) => !now.has(gauge)), again: ended.filter((gauge) => !now.has(gauge) && !gauges.includes(gauge)) };
 }
 
 function tellOf({ telemetry }: AttendDeps, { endpointId, lane, ended }: Found, othersIll: number, nowEpochMs: number): void {

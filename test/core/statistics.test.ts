@@ -95,7 +95,13 @@ describe('what a lease counts for', () => {
 });
 
 it.each([
-  [299, 1_000, 0, false], [300, 19, 0, false], [300, 20, 0, true], [300, 0, 20, true], [3_599, 1, 0, false], [3_600, 1, 0, true], [-5, 1_000, 0, false],
+  [299, 1_000, 0, false], [300, 19, 0, false], [420, 20, 0, true], [420, 0, 20, true], [3_599, 1, 0, false], [3_600, 1, 0, true], [-5, 1_000, 0, false],
 ])('a window of %d s with %d attempts and %d sheds is over: %s', (ageS, attempts, shed, expected) => {
-  expect(isOver(windowOf({ attempts, shed }), t0EpochMs + ageS * 1_000)).toBe(expected);
+  for (const endpointId of ['acme', 'other', 'e1', 'e2', 'e3']) expect(isOver(endpointId, windowOf({ attempts, shed }), t0EpochMs + ageS * 1_000)).toBe(expected);
+});
+
+it('windows that began together end in different runs of the sweep', () => {
+  const endsS = (endpointId: string) => [...Array(limits.spreadS + 1).keys()].find((s) => isOver(endpointId, windowOf({ attempts: 100 }), t0EpochMs + (limits.windowS + s) * 1_000)) as number;
+  const minutes = Map.groupBy([...Array(300).keys()].map((i) => endsS(`customer-${i}`)), (s) => Math.floor(s / 60));
+  expect([...minutes.values()].map((some) => some.length).every((n) => n > 75)).toBe(true);
 });

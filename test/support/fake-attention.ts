@@ -35,16 +35,17 @@ export function fakeAttention(h: Harness): FakeAttention {
           // A page each.
           for (const endpointId of fake.endpoints) {
             const lane = await h.store.lane(endpointId);
-            yield lane === undefined ? [] : [{ endpointId, lane }];
+            yield { lanes: lane === undefined ? [] : [{ endpointId, lane }], unreadable: new Map() };
           }
         },
         heldSince: (endpointId) => Promise.resolve(fake.held.get(endpointId)),
         unknownSince: () => Promise.resolve(fake.unknown),
-        remembered: () => Promise.resolve(fake.remembered),
-        remember: (all) => {
+        remembered: () => Promise.resolve({ endpoints: fake.remembered, version: fake.writes }),
+        remember: (all, { version }) => {
+          if (version !== fake.writes) return Promise.resolve(false);
           fake.writes++;
           fake.remembered = structuredClone(all);
-          return Promise.resolve();
+          return Promise.resolve(true);
         },
       },
     },

@@ -17,6 +17,8 @@ beforeEach(async () => {
 });
 
 const minuteMs = 60_000;
+/** A window of any endpoint is over by then. */
+const windowMs = (statistics.windowS + statistics.spreadS) * 1_000;
 
 /** One run of the sweep; what it published of endpoints. */
 async function run(more: Partial<AttendDeps> = {}): Promise<Record<string, number>> {
@@ -47,12 +49,14 @@ describe('an endpoint', () => {
     await h.store.lanes.takeWindow('acme', (await h.lane()).window as never, undefined);
     await count('acme', { attempts: 10, delivered: 10 });
     expect(await run()).toEqual({ 'acme failure_ratio': 0, 'acme connect_failure_ratio': 0 });
+    // Once more, for a run that died may have said nothing.
+    expect(await run()).toEqual({ 'acme failure_ratio': 0, 'acme connect_failure_ratio': 0 });
     expect([await run(), texts().length, h.telemetry.count('endpoint-well')]).toEqual([{}, 1, 1]);
   });
 
   it('goes on being said to, while its next window says too little', async () => {
     await count('acme', { attempts: 40, delivered: 20 });
-    h.clock.advance(statistics.windowS * 1_000);
+    h.clock.advance(windowMs);
     expect(await run()).toEqual({ 'acme failure_ratio': 0.5 });
     expect(fake.ended.get('acme')).toMatchObject([{ sinceEpochMs: t0EpochMs, endedEpochMs: h.clock.nowEpochMs(), attempts: 40 }]);
     expect((await h.lane()).window).toBeUndefined();
@@ -61,17 +65,18 @@ describe('an endpoint', () => {
     expect(await run()).toEqual({ 'acme failure_ratio': 0.5 });
     // Not for ever.
     h.clock.advance(limits.carriedMs);
-    expect(await run()).toEqual({ 'acme failure_ratio': 0 });
+    expect([await run(), await run()]).toEqual([{ 'acme failure_ratio': 0 }, { 'acme failure_ratio': 0 }]);
     expect(await run()).toEqual({});
   });
 
   it('is what was said of its attempts, while its next window counts only what comes; and for as long as nothing is sent to it', async () => {
     await count('acme', { attempts: 40, delivered: 0, unconnected: 40, offered: 40 });
-    h.clock.advance(statistics.windowS * 1_000);
+    h.clock.advance(windowMs);
     const said = { 'acme failure_ratio': 1, 'acme connect_failure_ratio': 1 };
     expect(await run()).toEqual(said);
     await h.store.lanes.moveBreaker('acme', undefined, openBreaker({ untilEpochMs: h.clock.nowEpochMs() + 10 * limits.carriedMs }));
     await count('acme', { attempts: 1, offered: 20 * limits.minOffers });
+    expect((await h.lane()).window?.attempts).toBe(1);
     h.clock.advance(2 * limits.carriedMs);
     expect(await run()).toMatchObject(said);
     await h.store.lanes.moveBreaker('acme', (await h.lane()).breaker, closedBreaker());
@@ -124,7 +129,7 @@ describe('an endpoint', () => {
     expect(Object.keys(await run())).toEqual(['acme failure_ratio', 'other failure_ratio']);
     await h.store.remove('acme');
     fake.endpoints = ['acme'];
-    expect(await run()).toEqual({ 'acme failure_ratio': 0, 'other failure_ratio': 0 });
+    expect([await run(), await run()]).toEqual([{ 'acme failure_ratio': 0, 'other failure_ratio': 0 }, { 'acme failure_ratio': 0, 'other failure_ratio': 0 }]);
     expect([await run(), fake.remembered.size]).toEqual([{}, 0]);
   });
 });
@@ -132,7 +137,7 @@ describe('an endpoint', () => {
 it('a window that ends teaches the lane how long answers take; one of an endpoint that fails teaches nothing', async () => {
   const endWindow = async (tally: Partial<Tally>) => {
     await count('acme', { inFlight: 8 * (tally.attempts ?? 0), ...tally });
-    h.clock.advance(statistics.windowS * 1_000);
+    h.clock.advance(windowMs);
     await run();
     expect((await h.lane()).window).toBeUndefined();
     return (await h.lane()).learnedMs;
@@ -177,24 +182,56 @@ describe('a run', () => {
     expect(await run()).toMatchObject({ 'e0 failure_ratio': 1, 'e3 failure_ratio': 0 });
   });
 
+  const away = () => Promise.reject(new Error('away'));
   it.each([
-    ['lanes', { lanes: () => { throw new Error('away'); } }, 'attention-failed'],
-    ['remembered', { remembered: () => Promise.reject(new Error('away')) }, 'attention-failed'],
-    ['remember', { remember: () => Promise.reject(new Error('away')) }, 'attention-failed'],
-    ['unknownSince', { unknownSince: () => Promise.reject(new Error('away')) }, 'unknown-unread'],
-    ['heldSince', { heldSince: () => Promise.reject(new Error('away')) }, 'held-unread'],
+    ['the lanes', { lanes: () => { throw new Error('away'); } }, 'attention-failed'],
+    ['what is remembered', { remembered: away }, 'attention-forgotten'],
+    ['room for what is to be remembered', { remember: away }, 'attention-forgotten'],
+    ['what is unknown', { unknownSince: away }, 'unknown-unread'],
+    ['what is held', { heldSince: away }, 'held-unread'],
   ])('costs nothing else where %s cannot be had', async (_what, methods, fault) => {
     await count('acme', { attempts: 40 });
     await h.store.lanes.hold('acme', { count: 1, nowEpochMs: t0EpochMs, wakeAtEpochMs: t0EpochMs + 9e6, isReady: true });
+    await h.store.lanes.flag('acme', { why: 'not-found', sinceEpochMs: t0EpochMs });
     const published = await run({ attention: { ...fake.deps.attention, ...methods } });
     expect(h.telemetry.faults.map(({ name }) => name)).toEqual([fault]);
-    expect(published).toEqual(fault === 'attention-failed' ? {} : { 'acme failure_ratio': 1 });
+    // Nothing is begun that could not be ended.
+    expect(published).toEqual(fault.startsWith('attention') ? {} : { 'acme failure_ratio': 1 });
     expect(h.telemetry.gauges.has('oldest_unknown_age')).toBe(!['attention-failed', 'unknown-unread'].includes(fault));
+    expect(fake.notices).toHaveLength(fault === 'attention-failed' ? 0 : 1);
+  });
+
+  it('that comes beside another says nothing of single endpoints: who wrote first does', async () => {
+    await count('acme', { attempts: 40 });
+    const memory = await fake.deps.attention.remembered();
+    expect(await run()).toEqual({ 'acme failure_ratio': 1 });
+    // It had read before the other wrote, and has seen a lane that was well.
+    await h.store.lanes.takeWindow('acme', (await h.lane()).window as never, undefined);
+    expect(await run({ attention: { ...fake.deps.attention, remembered: () => Promise.resolve({ ...memory, endpoints: new Map([['gone', { gauges: ['failure_ratio'] }]]) }) } })).toEqual({});
+    expect(h.telemetry.count('attention-overtaken')).toBe(1);
+    expect(await run()).toEqual({ 'acme failure_ratio': 0 });
+  });
+
+  it('that finds one lane unreadable says so, and all else', async () => {
+    await count('acme', { attempts: 40 });
+    const lanes = async function* () {
+      yield { lanes: [{ endpointId: 'acme', lane: await h.lane() }], unreadable: new Map([['broken', new TypeError('no leases')]]) };
+    };
+    expect(await run({ attention: { ...fake.deps.attention, lanes } })).toEqual({ 'acme failure_ratio': 1 });
+    expect(h.telemetry.faults).toMatchObject([{ name: 'lane-unreadable', error: { message: 'no leases' } }]);
+  });
+
+  it('that is late ends no window, and judges by what it has', async () => {
+    await count('acme', { attempts: 40 });
+    h.clock.advance(windowMs);
+    const late = { ...h.clock, nowEpochMs: () => h.clock.nowEpochMs(), monotonicMs: () => (h.clock.advance(limits.lookMs / 2.5), h.clock.monotonicMs()) };
+    expect(await run({ clock: late })).toEqual({ 'acme failure_ratio': 1 });
+    expect((await h.lane()).window?.attempts).toBe(40);
   });
 
   it('loses a window and nothing else where it cannot be put away', async () => {
     await count('acme', { attempts: 40 });
-    h.clock.advance(statistics.windowS * 1_000);
+    h.clock.advance(windowMs);
     expect(await run({ windows: { ...fake.deps.windows, put: () => Promise.reject(new Error('away')) } })).toEqual({ 'acme failure_ratio': 1 });
     expect(h.telemetry.faults.map(({ name }) => name)).toEqual(['window-lost']);
     expect([(await h.lane()).window, await run()]).toEqual([undefined, { 'acme failure_ratio': 1 }]);

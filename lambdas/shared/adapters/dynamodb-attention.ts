@@ -1,4 +1,4 @@
-import { GetItemCommand, PutItemCommand, ScanCommand, type AttributeValue, type DynamoDBClient } from '@aws-sdk/client-dynamodb';
+import { ConditionalCheckFailedException, GetItemCommand, PutItemCommand, ScanCommand, type AttributeValue, type DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { marshall, unmarshall } from '@aws-sdk/util-dynamodb';
 import type { Remembered } from '../core/attention.ts';
 import type { Attention, SeenLane } from '../ports/index.ts';
@@ -6,6 +6,7 @@ import { readRecords } from './dynamodb-dead-letters.ts';
 import { createHeldIndex } from './dynamodb-held-index.ts';
 import { sk, toLane } from './dynamodb-lane-item.ts';
 import { createUnknownIndex } from './dynamodb-unknown.ts';
+import { Expressions } from './expressions.ts';
 
 /** Outside the alphabet of endpoint ids. */
 const rememberedKey = { pk: '#attention', sinceEpochMs: 0 };
@@ -24,16 +25,29 @@ export function createAttention(db: DynamoDBClient, tables: { endpoints: string;
     async remembered() {
       const answer = await db.send(new GetItemCommand({ TableName: tables.statistics, Key: marshall(rememberedKey), ConsistentRead: true }));
       const item = answer.Item === undefined ? {} : unmarshall(answer.Item);
-      return new Map(Object.entries(JSON.parse((item['endpoints'] as string | undefined) ?? '{}') as Record<string, Remembered>));
+      const endpoints = new Map(Object.entries(JSON.parse((item['endpoints'] as string | undefined) ?? '{}') as Record<string, Remembered>));
+      return { endpoints, version: (item['version'] as number | undefined) ?? 0 };
     },
-    async remember(all) {
-      await db.send(new PutItemCommand({ TableName: tables.statistics, Item: marshall({ ...rememberedKey, endpoints: JSON.stringify(Object.fromEntries(all)) }) }));
+    async remember(all, { version }) {
+      const x = new Expressions();
+      const name = x.name('version');
+      const ConditionExpression = version === 0 ? `attribute_not_exists(${name})` : `${name} = ${x.value(version)}`;
+      const item = { ...rememberedKey, version: version + 1, endpoints: JSON.stringify(Object.fromEntries(all)) };
+      try {
+        await db.send(new PutItemCommand({ TableName: tables.statistics, Item: marshall(item), ConditionExpression, ...x.attributes() }));
+        return true;
+      } catch (error) {
+        if (error instanceof ConditionalCheckFailedException) return false;
+        throw error;
+      }
     },
   };
 }
 
+type Page = ReturnType<Attention['lanes']> extends AsyncIterable<infer P> ? P : never;
+
 /** A scan: a customer's lane is a few hundred bytes, so that all of them are a few megabytes a minute. */
-async function* lanePages(db: DynamoDBClient, table: string): AsyncGenerator<readonly SeenLane[]> {
+async function* lanePages(db: DynamoDBClient, table: string): AsyncGenerator<Page> {
   let from: Record<string, AttributeValue> | undefined;
   do {
     const answer = await db.send(
@@ -44,7 +58,23 @@ async function* lanePages(db: DynamoDBClient, table: string): AsyncGenerator<rea
         ...(from === undefined ? {} : { ExclusiveStartKey: from }),
       }),
     );
-    yield (answer.Items ?? []).map((item) => unmarshall(item)).map((item) => ({ endpointId: item['pk'] as string, lane: toLane(item) }));
+    yield pageOf(answer.Items ?? []);
     from = answer.LastEvaluatedKey;
   } while (from !== undefined);
+}
+
+/** One lane that cannot be read must not hide the others. */
+function pageOf(items: readonly Record<string, AttributeValue>[]): Page {
+  const lanes: SeenLane[] = [];
+  const unreadable = new Map<string, unknown>();
+  for (const raw of items) {
+    const item = unmarshall(raw);
+    const endpointId = String(item['pk']);
+    try {
+      lanes.push({ endpointId, lane: toLane(item) });
+    } catch (error) {
+      unreadable.set(endpointId, error);
+    }
+  }
+  return { lanes, unreadable };
 }

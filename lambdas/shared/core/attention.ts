@@ -13,6 +13,8 @@ export type Gauges = ReadonlyMap<EndpointGauge, number>;
 export interface Remembered {
   /** Those that were published last: each is ended with a zero. */
   readonly gauges: readonly EndpointGauge[];
+  /** Those that it ended with a zero: the next ends them once more, for a run that dies may have said nothing. */
+  readonly ended?: readonly EndpointGauge[];
   /** Since when its breaker has not been closed, as far as the sweep has seen. */
   readonly openSinceEpochMs?: number;
   /** What its last whole window said, until the next one says something. */

@@ -1,3 +1,4 @@
+import { crc32 } from 'node:zlib';
 import { DDSketch } from '@datadog/sketches-js';
 import { statistics as limits } from '../limits/numbers.ts';
 import type { CountedOutcome } from './decide.ts';
@@ -147,7 +148,12 @@ export function percentilesOf({ answers, failures }: Pick<Tally, 'answers' | 'fa
 }
 
 /** True where a window is to be put away: it says enough, or it is old. */
-export function isOver(window: Window, nowEpochMs: number): boolean {
+export function isOver(endpointId: string, window: Window, nowEpochMs: number): boolean {
   const ageS = (nowEpochMs - window.sinceEpochMs) / 1_000;
-  return ageS >= limits.maxWindowS || (ageS >= limits.windowS && window.attempts + window.shed >= limits.minSamples);
+  return ageS >= limits.maxWindowS || (ageS >= limits.windowS + spreadS(endpointId) && window.attempts + window.shed >= limits.minSamples);
+}
+
+/** By endpoint: windows that were ended together, by one run, begin together and would all end in one run again. */
+function spreadS(endpointId: string): number {
+  return crc32(endpointId) % limits.spreadS;
 }
