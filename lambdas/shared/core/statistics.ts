@@ -1,4 +1,4 @@
-import { crc32 } from 'node:zlib';
+import { createHash } from 'node:crypto';
 import { DDSketch } from '@datadog/sketches-js';
 import { statistics as limits } from '../limits/numbers.ts';
 import type { CountedOutcome } from './decide.ts';
@@ -155,5 +155,5 @@ export function isOver(endpointId: string, window: Window, nowEpochMs: number): 
 
 /** By endpoint: windows that were ended together, by one run, begin together and would all end in one run again. */
 function spreadS(endpointId: string): number {
-  return crc32(endpointId) % limits.spreadS;
+  return createHash('sha256').update(endpointId).digest().readUInt32BE(0) % limits.spreadS;
 }
