@@ -1,7 +1,7 @@
 /** The demo: three customers, events through the ordinary SQS client, a table from the records, a replay by the CLI. */
-import { spawn } from 'node:child_process';
-import path from 'node:path';
+import { runSluice } from './command-line.ts';
 import { type Behaviour, type Consumer, flaky, healthy, rejecting, startConsumer } from './consumers.ts';
+import type { EmbeddedAws } from './embedded-aws.ts';
 import { LiveTable, overviewTable, type Overview } from './live-table.ts';
 import { Driver, newEventId, type PlayOptions, report, type StartPlay } from './play.ts';
 
@@ -33,7 +33,7 @@ export const startDemo: StartPlay = async (embedded, authority, options) => {
     customers.push({ endpointId, behaviour, events, requestsPerEvent, consumer: await startConsumer(authority, behaviour) });
   }
   const driver = new Driver(embedded);
-  const demo = new Demo(driver, customers, options);
+  const demo = new Demo(embedded, driver, customers, options);
   await demo.begin();
   return {
     finished: options.once ? demo.toTheEnd() : new Promise(() => undefined),
@@ -45,12 +45,14 @@ export const startDemo: StartPlay = async (embedded, authority, options) => {
 };
 
 class Demo {
+  readonly #embedded: EmbeddedAws;
   readonly #driver: Driver;
   readonly #customers: readonly Customer[];
   readonly #options: PlayOptions;
   readonly #table = new LiveTable();
 
-  constructor(driver: Driver, customers: readonly Customer[], options: PlayOptions) {
+  constructor(embedded: EmbeddedAws, driver: Driver, customers: readonly Customer[], options: PlayOptions) {
+    this.#embedded = embedded;
     this.#driver = driver;
     this.#customers = customers;
     this.#options = options;
@@ -74,11 +76,11 @@ class Demo {
     await this.#settleTable();
     console.log(first ? '\nEvery event has its verdict. The rejecting customer is repaired; its dead letters are replayed:' : '\nNot all events were settled in time.');
     this.#customers.find((c) => c.endpointId === 'reject')?.consumer.become(healthy);
-    const replayed = await this.#cli('dlq', 'replay', '--endpoint', 'reject', '--yes');
+    const replayed = await this.#sluice('dlq', 'replay', '--endpoint', 'reject', '--yes');
     const second = await this.#until((o) => this.#settled(o, {}));
     await this.#settleTable();
     console.log('\nTheir copies in the dead-letter queue say nothing any more. The sweep would delete them within minutes:');
-    const tidied = await this.#cli('dlq', 'tidy');
+    const tidied = await this.#sluice('dlq', 'tidy');
     return this.#report(first && replayed === 0 && second && tidied === 0);
   }
 
@@ -91,6 +93,10 @@ class Demo {
       const row = overview.find((o) => o.endpointId === endpointId);
       return (expected[endpointId] === 'dead' ? row?.dead : row?.delivered) === events;
     });
+  }
+
+  async #sluice(...args: string[]): Promise<number> {
+    return (await runSluice(this.#embedded, this.#options.stateDir, args, true)).code;
   }
 
   #until(holds: (overview: Overview[]) => boolean): Promise<boolean> {
@@ -107,13 +113,5 @@ class Demo {
     const left = await this.#driver.messagesLeft();
     lines.push([left === 0, `messages left in any queue: ${left}`]);
     return report(lines);
-  }
-
-  #cli(...args: string[]): Promise<number> {
-    const file = path.join(import.meta.dirname, '../bin/sluice.ts');
-    const env = { ...process.env, SLUICE_LOCAL_FILE: path.join(this.#options.stateDir, 'local.json') };
-    console.log(`  $ npx sluice ${args.join(' ')}`);
-    const child = spawn(process.execPath, [file, '--local', ...args], { env, stdio: ['ignore', 'inherit', 'inherit'] });
-    return new Promise((resolve) => child.once('exit', (code) => resolve(code ?? 1)));
   }
 }

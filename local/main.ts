@@ -9,6 +9,7 @@ import { Installation } from './installation.ts';
 import { startLostResponse } from './lost-response.ts';
 import type { StartPlay } from './play.ts';
 import { runningPid } from './running.ts';
+import { startSlowConsumer } from './slow-consumer.ts';
 
 /** An option that cannot be used: exit code 2. */
 class UsageError extends Error {}
@@ -22,7 +23,8 @@ Nothing leaves this machine. Ctrl-C stops everything.
   --consumers KIND     who is delivered to: demo (three customers, the default) or hostile (an endpoint for each way in
                        which a server can misbehave, and a healthy one beside them)
   --scenario NAME      play one story, step by step, instead: lost-response (the answer to a delivery is lost after the
-                       customer has acted on it; then everything is stopped and started again)
+                       customer has acted on it; then everything is stopped and started again) or slow-consumer (a
+                       customer answers after 25 seconds, beside one that is well)
   --no-demo            only the stack: drive it with \`npx sluice\` or any AWS SDK (see .sluice/local.json)
   --data DIR           keep queues, tables and the clock in DIR over restarts
   --state-dir DIR      logs, synthesised app and local.json go here (default .sluice)
@@ -48,7 +50,7 @@ const options = {
 /** By the value of --consumers. */
 const plays: ReadonlyMap<string, StartPlay> = new Map([['demo', startDemo], ['hostile', startHostilePlay]]);
 /** By the value of --scenario. */
-const scenarios: ReadonlyMap<string, StartPlay> = new Map([['lost-response', startLostResponse]]);
+const scenarios: ReadonlyMap<string, StartPlay> = new Map([['lost-response', startLostResponse], ['slow-consumer', startSlowConsumer]]);
 type Values = ReturnType<typeof parseArgs<{ options: typeof options }>>['values'];
 
 try {

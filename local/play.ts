@@ -5,6 +5,7 @@ import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { GetQueueAttributesCommand, SendMessageBatchCommand, SendMessageCommand, SQSClient } from '@aws-sdk/client-sqs';
 import type { z } from 'zod';
 import { createDynamoDbRegistry, type Registry } from '../lambdas/shared/adapters/dynamodb-registry.ts';
+import type { Lane } from '../lambdas/shared/core/lane.ts';
 import type { DeliveryRecord } from '../lambdas/shared/core/record.ts';
 import { ulid } from '../lambdas/shared/core/version.ts';
 import { endpointSchema } from '../lambdas/shared/limits/endpoint-schema.ts';
@@ -77,6 +78,13 @@ export class Driver {
 
   overview(): Promise<Overview[]> {
     return readOverview(this.#db, this.#registry, this.#output(outputs.deliveriesTable));
+  }
+
+  /** The lane of an endpoint that there is. */
+  async lane(endpointId: string): Promise<Lane> {
+    const found = await this.#registry.get(endpointId);
+    if (found === undefined) throw new Error(`no endpoint ${endpointId}`);
+    return found.lane;
   }
 
   records(): Promise<DeliveryRecord[]> {
