@@ -17,9 +17,9 @@ afterAll(async () => {
 
 const adaptiveRead = { minMs: 3_000, maxMs: 15_000 };
 const budgetOf = async (endpointId: string) => {
-  const { code, json } = await runCli(embedded.localFile, ['status', endpointId, '--json']);
-  expect(code).toBe(0);
-  return json<{ evidence: { readBudgetMs: number } }>().evidence.readBudgetMs;
+  const answer = await runCli(embedded.localFile, ['status', endpointId, '--json']);
+  expect(answer.code).toBe(0);
+  return answer.json<{ evidence: { readBudgetMs: number } }>().evidence.readBudgetMs;
 };
 const delivered = (endpointId: string, eventIds: readonly string[]) =>
   until(`all of ${endpointId} are delivered`, async () => (await Promise.all(eventIds.map((id) => embedded.record(endpointId, id)))).every((record) => record?.state === 'delivered'), 90_000);
