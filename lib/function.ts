@@ -30,7 +30,7 @@ export interface FunctionParts {
   readonly statements: readonly PolicyStatement[];
   /** Its log goes with the stack. */
   readonly isDisposable: boolean;
-  readonly settings?: Pick<NodejsFunctionProps, 'recursiveLoop' | 'retryAttempts'>;
+  readonly settings?: Pick<NodejsFunctionProps, 'recursiveLoop' | 'retryAttempts' | 'reservedConcurrentExecutions'>;
 }
 
 /** A function with its role and log group, all in `scope`. */

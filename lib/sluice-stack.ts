@@ -14,7 +14,7 @@ export interface SluiceStackProps extends StackProps {
 export class SluiceStack extends Stack {
   constructor(scope: Construct, id: string, { stage, ...props }: SluiceStackProps) {
     super(scope, id, { terminationProtection: stage.name !== 'local', ...props });
-    const { queues, tables, notices, deliver, drain, sweep, replay, alarms, metricNamespace } = new WebhookDelivery(this, 'Webhooks', { stage });
+    const { queues, tables, notices, deliver, drain, sweep, replay, status, alarms, metricNamespace } = new WebhookDelivery(this, 'Webhooks', { stage });
     const values: Record<keyof typeof outputs, string> = {
       deliveryQueueUrl: queues.delivery.queueUrl,
       deadLetterQueueUrl: queues.deadLetter.queueUrl,
@@ -28,6 +28,7 @@ export class SluiceStack extends Stack {
       drainFunction: drain.function.functionName,
       sweepFunction: sweep.function.functionName,
       replayFunction: replay.function.functionName,
+      statusFunction: status.function.functionName,
       deliverLogGroup: deliver.function.logGroup.logGroupName,
       drainLogGroup: drain.function.logGroup.logGroupName,
       sweepLogGroup: sweep.function.logGroup.logGroupName,
@@ -41,6 +42,8 @@ export class SluiceStack extends Stack {
       pagesTopic: alarms.topics.page.topicArn,
       ticketsTopic: alarms.topics.ticket.topicArn,
       metricNamespace,
+      // CloudFormation takes no empty value.
+      statusUrl: status.url?.url ?? 'none',
     };
     for (const key of Object.keys(values) as (keyof typeof values)[]) new CfnOutput(this, outputs[key], { value: values[key] });
   }

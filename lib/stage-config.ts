@@ -4,7 +4,7 @@
  */
 import { z } from 'zod';
 import { defaultEgress } from '../lambdas/shared/limits/egress.ts';
-import { aws, budgets, deliver, drain, faultQueue, message, queues, runbook } from '../lambdas/shared/limits/numbers.ts';
+import { aws, budgets, deliver, drain, faultQueue, message, queues, runbook, status } from '../lambdas/shared/limits/numbers.ts';
 import { checkStage, type FunctionLimits, type SenderNumbers, type StageNumbers, type Violation } from '../lambdas/shared/limits/relations.ts';
 
 const positive = z.number().int().positive();
@@ -42,6 +42,8 @@ const overridesSchema = z.strictObject({
     .strictObject({ allow: z.array(z.string()), deny: z.array(z.string()), ports: z.array(z.number().int()), http: z.boolean() })
     .partial()
     .optional(),
+  // The URL where consumers ask how they stand, and how many may at once; null reserves none, for a young account that has too little concurrency.
+  status: z.strictObject({ url: z.boolean(), concurrency: positive.nullable() }).partial().optional(),
   // A fragment of its own would hide the heading's, and a space would end the link.
   runbookUrl: z.string().min(1).max(runbook.maxUrlLength).regex(/^[^\s#]+$/, 'a URL without spaces and without #').optional(),
 });
@@ -58,6 +60,8 @@ export type SenderConfig = SenderNumbers & { memoryMb: number };
 export interface StageConfig extends StageNumbers {
   deliver: SenderConfig;
   drain: SenderConfig;
+  /** The URL where consumers ask how they stand, and how many may at once. */
+  status: { url: boolean; concurrency: number | null };
   /** Where the runbook can be read: the description of each alarm links to its heading there. */
   runbookUrl: string;
 }
@@ -143,6 +147,7 @@ function withDefaults(name: string, overrides: z.output<typeof overridesSchema>)
       overrides.drainQueue,
     ),
     egress: merged(defaultEgress, overrides.egress),
+    status: merged<StageConfig['status']>({ url: true, concurrency: status.concurrency }, overrides.status),
     runbookUrl: overrides.runbookUrl ?? 'docs/runbook.md',
   };
 }

@@ -10,6 +10,7 @@ import { Notices } from './notices.ts';
 import { Queues } from './queues.ts';
 import { ReplayFunction } from './replay-function.ts';
 import { assertStage, resolveStage, type StageConfig } from './stage-config.ts';
+import { StatusFunction } from './status-function.ts';
 import { SweepFunction } from './sweep-function.ts';
 import { Tables } from './tables.ts';
 import { WakeUps } from './wake-ups.ts';
@@ -34,6 +35,7 @@ export class WebhookDelivery extends Construct {
   readonly drain: DrainFunction;
   readonly sweep: SweepFunction;
   readonly replay: ReplayFunction;
+  readonly status: StatusFunction;
   /** Its own: of two installations in one account neither hides what the other publishes. */
   readonly metricNamespace: string;
   /** Subscribe to `alarms.topics.page` and `alarms.topics.ticket`. */
@@ -54,6 +56,7 @@ export class WebhookDelivery extends Construct {
     this.drain = new DrainFunction(this, 'Drain', { stage, queues, tables, wakeUps, metricNamespace });
     this.sweep = new SweepFunction(this, 'Sweep', { stage, queues, tables, notices, metricNamespace });
     this.replay = new ReplayFunction(this, 'Replay', { stage, queues, tables, metricNamespace });
+    this.status = new StatusFunction(this, 'Status', { stage, tables, metricNamespace });
     const functions = { deliver: this.deliver.function, drain: this.drain.function, sweep: this.sweep.function, replay: this.replay.function };
     const metrics = metricsIn(metricNamespace);
     this.alarms = new Alarms(this, 'Alarms', { stage, queues, functions, metrics });

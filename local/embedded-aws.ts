@@ -7,6 +7,7 @@ import { createResources, createSchedules } from './create-resources.ts';
 import { type DynamoDb, startDynamoDb } from './dynamodb.ts';
 import { type Emulator, region } from './emulator.ts';
 import { type EventSourceMapping, startMappings } from './event-source-mapping.ts';
+import { serveFunctionUrl } from './function-urls.ts';
 import { FunctionLogs } from './function-logs.ts';
 import { LambdaApi } from './lambda-api.ts';
 import { LambdaHost } from './lambda-host.ts';
@@ -77,6 +78,7 @@ export async function startEmbeddedAws(options: EmbeddedOptions): Promise<Embedd
   const logs = new FunctionLogs(logsDir, wire, stack.functions);
   const hosts = new Map(stack.functions.map((fn) => [fn.name, hostOf(fn, { options, wire, clockFile, logs })]));
   for (const [name, host] of hosts) lambda.addFunction(name, host);
+  for (const { name, hasUrl } of stack.functions) if (hasUrl) serveFunctionUrl(wire, name, hosts.get(name) as LambdaHost);
   const sources = await startMappings(stack, { wire, hosts, logs, concurrencyCap: options.concurrency });
   for (const source of sources) lambda.add(source);
   const targets = new ScheduleTargets({ wire, functions: stack.functions, hosts, onFailed: (name, message) => logs.write(name, message) });

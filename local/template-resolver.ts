@@ -40,6 +40,9 @@ const nameProperties = ['QueueName', 'TableName', 'FunctionName', 'RoleName', 'L
 const nameAttributes = ['QueueName', 'Id'];
 const arnAttributes = ['Arn', 'EventSourceMappingArn'];
 
+/** Where the wire serves the URL of a function; ends in a slash, as AWS's do. */
+export const functionUrlPath = (functionName: string) => `/_sluice/url/${functionName}/`;
+
 /** Resolves Ref, Fn::GetAtt, Fn::Join and Fn::Sub; anything else is an error, never a silent gap. */
 export class Resolver {
   readonly #template: Template;
@@ -105,9 +108,15 @@ export class Resolver {
 
   #attribute([id, attribute]: [string, string]): string {
     if (nameAttributes.includes(attribute)) return this.#name(id);
+    if (attribute === 'FunctionUrl') return `${this.#endpoint}${functionUrlPath(this.#functionOfUrl(id))}`;
     if (!arnAttributes.includes(attribute)) throw new Error(`The embedded AWS does not resolve ${id}.${attribute}`);
     // CloudFormation's ARN of a log group ends in `:*`, which stands for its streams.
     return this.#resource(id).Type === 'AWS::Logs::LogGroup' ? `${this.#arn(id)}:*` : this.#arn(id);
+  }
+
+  #functionOfUrl(id: string): string {
+    const arn = z.string().parse(this.value(this.#resource(id).Properties['TargetFunctionArn']));
+    return arn.slice(arn.lastIndexOf(':') + 1);
   }
 
   #name(id: string): string {

@@ -52,6 +52,8 @@ export interface FunctionSpec {
   assetDir: string;
   roleName: string;
   logGroupArn: string | undefined;
+  /** True where it has a URL of its own. */
+  hasUrl: boolean;
 }
 
 export interface EventSourceSpec {
@@ -145,10 +147,11 @@ export function readTemplate(outDir: string, stackName: string, options: { endpo
   const assets = assetsSchema.parse(readJson(path.join(outDir, `${stackName}.assets.json`)));
   const resolver = new Resolver(template, stackName, options.endpoint);
   const assetDirs = new Map(Object.entries(assets.files).map(([hash, file]) => [hash, path.resolve(outDir, file.source.path)]));
+  const urls = new Set(resolver.all('AWS::Lambda::Url').map(({ properties }) => z.string().parse(properties['TargetFunctionArn'])));
   return {
     queues: redriveTargetsFirst(resolver.all('AWS::SQS::Queue').map(readQueue)),
     tables: [...resolver.all('AWS::DynamoDB::GlobalTable'), ...resolver.all('AWS::DynamoDB::Table')].map(readTable),
-    functions: resolver.all('AWS::Lambda::Function').map((resource) => readFunction(resource, assetDirs)),
+    functions: resolver.all('AWS::Lambda::Function').map((resource) => ({ ...readFunction(resource, assetDirs), hasUrl: urls.has(resource.arn) })),
     eventSources: resolver.all('AWS::Lambda::EventSourceMapping').map(readEventSource),
     scheduleGroups: resolver.all('AWS::Scheduler::ScheduleGroup').map(({ logicalId, name, arn }) => ({ logicalId, name, arn })),
     schedules: resolver.all('AWS::Scheduler::Schedule').map(readSchedule),
@@ -249,7 +252,7 @@ const functionProperties = z.looseObject({
   LoggingConfig: z.looseObject({ LogGroup: z.string().optional() }).optional(),
 });
 
-function readFunction({ logicalId, name, arn, properties }: Resource, assetDirs: ReadonlyMap<string, string>): FunctionSpec {
+function readFunction({ logicalId, name, arn, properties }: Resource, assetDirs: ReadonlyMap<string, string>): Omit<FunctionSpec, 'hasUrl'> {
   const lambda = functionProperties.parse(properties);
   const assetDir = assetDirs.get(path.parse(lambda.Code.S3Key).name);
   if (assetDir === undefined) throw new Error(`No asset for function ${name}: ${lambda.Code.S3Key}`);

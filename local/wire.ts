@@ -48,9 +48,14 @@ export interface Wire {
   /** Messages that were handed out by ReceiveMessage to this access key id, ever. */
   handedTo(caller: string): number;
   route(method: string, path: string, handler: RouteHandler): void;
+  /** Answers every request below a path, whole. */
+  serveBelow(path: string, handler: ServeHandler): void;
   /** Ends long polls at once. The emulators behind the wire are closed by whoever started them. */
   close(): Promise<void>;
 }
+
+/** A request as it came, without its body, and what is answered. */
+export type ServeHandler = (request: { readonly method: string; readonly url: URL; readonly headers: http.IncomingHttpHeaders }) => Promise<Answer>;
 
 interface Answer {
   status: number;
@@ -135,6 +140,7 @@ class WireServer {
   endpoint = '';
   private readonly handedOut = new Map<string, number>();
   private readonly routes = new Map<string, RouteHandler>();
+  private readonly served = new Map<string, ServeHandler>();
   private readonly closing = new AbortController();
   private readonly options: WireOptions;
   readonly server: http.Server;
@@ -143,6 +149,10 @@ class WireServer {
     this.options = options;
     this.server = http.createServer((request, response) => void this.serve(request, response));
     this.server.keepAliveTimeout = keepAliveMs;
+  }
+
+  serveBelow(path: string, handler: ServeHandler): void {
+    this.served.set(path, handler);
   }
 
   route(method: string, path: string, handler: RouteHandler): void {
@@ -179,6 +189,8 @@ class WireServer {
     const body = await readBody(request);
     const route = this.routes.get(`${request.method} ${url.pathname}`);
     if (route) return answerRoute(route, body, { url, headers: request.headers, signal });
+    const served = [...this.served].find(([path]) => url.pathname.startsWith(path));
+    if (served) return served[1]({ method: request.method ?? '', url, headers: request.headers });
     let exchange: Exchange | undefined;
     try {
       exchange = request.headers['content-type']?.startsWith(formType) === true ? this.snsExchangeOf(body) : this.exchangeOf(request, url, parseJson(body));

@@ -17,6 +17,7 @@ import { addPingCommand } from './ping-command.ts';
 import { checkSchedule, parseConfig, secretsFor, withSettings } from './endpoint-document.ts';
 import { failure, readInput, table, usageError, type Output } from './output.ts';
 import { knowsUnknown, type Target } from './target.ts';
+import { addTokenCommand } from './token-command.ts';
 
 export type Run = (work: (target: Target, out: Output) => Promise<void>) => Promise<void>;
 
@@ -80,6 +81,7 @@ export function addEndpointCommands(program: Command, run: Run): void {
 
   addPauseCommands(program, endpoint, run);
   addPingCommand(endpoint, run);
+  addTokenCommand(endpoint, run);
 }
 
 async function put(target: Target, out: Output, id: string, options: PutOptions): Promise<void> {

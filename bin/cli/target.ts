@@ -25,6 +25,8 @@ export interface Target {
   readonly payloadsTable: string;
   readonly statisticsTable: string | undefined;
   readonly drainQueueUrl: string;
+  /** Where consumers ask how they stand. */
+  readonly statusUrl: string | undefined;
   /** Name of the function that moves dead deliveries. */
   readonly replayFunction: string;
   /** What its functions have logged; undefined where it is older than this program and does not say. */
@@ -125,6 +127,7 @@ function targetOf(name: string, settings: Partial<Pick<LocalFile, 'endpoint' | '
     // An older installation measures nothing.
     statisticsTable: found[outputs.statisticsTable],
     drainQueueUrl: value(outputs.drainQueueUrl),
+    statusUrl: found[outputs.statusUrl] === 'none' ? undefined : found[outputs.statusUrl],
     replayFunction: value(outputs.replayFunction),
     logs,
     deliverLimits: JSON.parse(value(outputs.deliverLimits)) as FunctionLimits,

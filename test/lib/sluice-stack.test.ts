@@ -35,7 +35,7 @@ const pinned = {
 const pinnedWithoutData = {
   'AWS::Scheduler::ScheduleGroup': ['WebhooksWakeUpsGroup8C60871D'],
   'AWS::Lambda::EventSourceMapping': ['WebhooksDeliverSourceB8D3AA4B', 'WebhooksDrainSource66435982'],
-  'AWS::Lambda::Function': ['WebhooksDeliverFunction8C8A1FE1', 'WebhooksDrainFunctionC37827DD', 'WebhooksReplayFunctionF327513D', 'WebhooksSweepFunction1604C7CD'],
+  'AWS::Lambda::Function': ['WebhooksDeliverFunction8C8A1FE1', 'WebhooksDrainFunctionC37827DD', 'WebhooksReplayFunctionF327513D', 'WebhooksStatusFunctionA7EEA4ED', 'WebhooksSweepFunction1604C7CD'],
 };
 
 describe('queues and tables', () => {
@@ -161,15 +161,16 @@ describe('functions', () => {
     return (found as [string, { Properties: Record<string, unknown> }][]).map(([, resource]) => resource.Properties);
   };
 
-  it('are four on nodejs24.x, arm64, without reserved concurrency or helpers', () => {
-    template.resourceCountIs('AWS::Lambda::Function', 4);
+  it('are five on nodejs24.x, arm64, without helpers; reserved concurrency bounds the one that anybody can call, and no other', () => {
+    template.resourceCountIs('AWS::Lambda::Function', 5);
+    expect(properties('Status').map((one) => one['ReservedConcurrentExecutions'])).toEqual([5]);
+    for (const part of ['Deliver', 'Drain', 'Sweep', 'Replay']) expect(properties(part)[0]).not.toHaveProperty('ReservedConcurrentExecutions');
     template.allResourcesProperties('AWS::Lambda::Function', {
       Runtime: 'nodejs24.x',
       Architectures: ['arm64'],
-      ReservedConcurrentExecutions: Match.absent(),
       TracingConfig: Match.absent(),
     });
-    template.resourceCountIs('AWS::Logs::LogGroup', 4);
+    template.resourceCountIs('AWS::Logs::LogGroup', 5);
     template.allResourcesProperties('AWS::Logs::LogGroup', { RetentionInDays: 30, FieldIndexPolicies: [{ Fields: ['endpointId', 'eventId'] }] });
   });
 
@@ -211,7 +212,7 @@ describe('functions', () => {
       SLUICE_DEAD_LETTER_QUEUE_URL: { Ref: 'WebhooksQueuesDeadLetterEA78B091' },
       SLUICE_NOTICES_TOPIC_ARN: { Ref: expect.stringMatching(/^WebhooksNoticesTopic/) as string },
     };
-    expect(properties('Sweep')).toEqual([expect.objectContaining({ Timeout: 50, MemorySize: 512, Environment: { Variables } })]);
+    expect(properties('Sweep')).toEqual([expect.objectContaining({ Timeout: 50, MemorySize: 1_024, Environment: { Variables } })]);
     expect(properties('Sweep')[0]).not.toHaveProperty('RecursiveLoop');
     template.hasResourceProperties('AWS::Lambda::EventInvokeConfig', { FunctionName: { Ref: 'WebhooksSweepFunction1604C7CD' }, MaximumRetryAttempts: 0 });
   });
@@ -227,7 +228,19 @@ describe('functions', () => {
     };
     expect(properties('Replay')).toEqual([expect.objectContaining({ Timeout: 120, MemorySize: 512, Environment: { Variables } })]);
     template.hasResourceProperties('AWS::Lambda::EventInvokeConfig', { FunctionName: { Ref: 'WebhooksReplayFunctionF327513D' }, MaximumRetryAttempts: 0 });
-    template.resourceCountIs('AWS::Lambda::Permission', 0);
+    // Those that there are open the status function's URL.
+    for (const { Properties } of Object.values(template.findResources('AWS::Lambda::Permission')) as { Properties: Record<string, unknown> }[]) {
+      expect(Properties['FunctionName']).toEqual({ 'Fn::GetAtt': ['WebhooksStatusFunctionA7EEA4ED', 'Arn'] });
+    }
+  });
+
+  it('status has a URL that anybody can call, unless the stage wants none', () => {
+    template.hasResourceProperties('AWS::Lambda::Url', { AuthType: 'NONE', TargetFunctionArn: { 'Fn::GetAtt': ['WebhooksStatusFunctionA7EEA4ED', 'Arn'] } });
+    const without = Template.fromStack(new SluiceStack(new App(), 'Sluice', { stage: resolveStage('aws', { status: { url: false } }) }));
+    for (const type of ['AWS::Lambda::Url', 'AWS::Lambda::Permission']) without.resourceCountIs(type, 0);
+    without.hasOutput('StatusUrl', { Value: 'none' });
+    const young = Template.fromStack(new SluiceStack(new App(), 'Sluice', { stage: resolveStage('aws', { status: { concurrency: null } }) }));
+    young.allResourcesProperties('AWS::Lambda::Function', { ReservedConcurrentExecutions: Match.absent() });
   });
 
   it('replay has time for the longest call that may be asked for, and for what it has begun then', () => {
@@ -298,13 +311,13 @@ describe('IAM', () => {
   const granted = (part: string) => statements(part).map(({ Action, Resource }) => `${written(Resource)}: ${[Action].flat().sort().join(' ')}`).sort();
 
   it('has a role for each function and for each kind of schedule, with inline policies only', () => {
-    expect(roles().map(([id]) => short(id)).sort()).toEqual(['DeliverRole', 'DrainRole', 'ReplayRole', 'SweepRole', 'SweepScheduleRole', 'WakeUpsRole']);
+    expect(roles().map(([id]) => short(id)).sort()).toEqual(['DeliverRole', 'DrainRole', 'ReplayRole', 'StatusRole', 'SweepRole', 'SweepScheduleRole', 'WakeUpsRole']);
     for (const [, { Properties }] of roles()) expect(Properties['ManagedPolicyArns']).toBeUndefined();
     for (const type of ['AWS::IAM::Policy', 'AWS::IAM::ManagedPolicy']) template.resourceCountIs(type, 0);
   });
 
   it('names every action, and one resource by its exact ARN a statement', () => {
-    expect(statements()).toHaveLength(38);
+    expect(statements()).toHaveLength(41);
     for (const { Effect, Action, Resource } of statements()) {
       expect(Effect).toBe('Allow');
       expect([Action].flat().join()).not.toMatch(/[*?]/);
@@ -345,6 +358,7 @@ describe('IAM', () => {
       'TablesEndpoints: dynamodb:GetItem dynamodb:UpdateItem',
       'TablesPayloads: dynamodb:BatchGetItem dynamodb:DeleteItem dynamodb:PutItem',
     ]],
+    ['StatusRole', ['StatusLogs: logs:CreateLogStream logs:PutLogEvents', 'TablesEndpoints: dynamodb:GetItem', 'TablesStatistics: dynamodb:Query']],
     ['SweepRole', [
       'NoticesTopic: sns:Publish',
       'QueuesDeadLetter: sqs:ChangeMessageVisibility sqs:DeleteMessage sqs:GetQueueAttributes sqs:ListMessageMoveTasks sqs:ReceiveMessage',
@@ -399,6 +413,8 @@ describe('stack and construct', () => {
       'ReplayFunctionName',
       'ReplayLogGroupName',
       'StatisticsTableName',
+      'StatusFunctionName',
+      'StatusUrl',
       'SweepFunctionName',
       'SweepLogGroupName',
       'TicketsTopicArn',
@@ -435,7 +451,7 @@ describe('stack and construct', () => {
     new WebhookDelivery(stack, 'Invoices', { stage: resolveStage('aws', { deliver: { maxConcurrency: 2 } }) });
     const shop = Template.fromStack(stack);
     shop.resourceCountIs('AWS::SQS::Queue', 8);
-    shop.resourceCountIs('AWS::Lambda::Function', 8);
+    shop.resourceCountIs('AWS::Lambda::Function', 10);
     shop.resourceCountIs('AWS::Scheduler::ScheduleGroup', 2);
     // Alarms bear names, which must not meet.
     const names = Object.values(shop.findResources('AWS::CloudWatch::Alarm') as Record<string, { Properties: { AlarmName: string } }>).map(({ Properties }) => Properties.AlarmName);

@@ -70,7 +70,7 @@ export interface Embedded {
   stop(): Promise<number | null>;
 }
 
-export const functionNames = ['deliver', 'drain', 'sweep', 'replay'] as const;
+export const functionNames = ['deliver', 'drain', 'sweep', 'replay', 'status'] as const;
 export type FunctionName = (typeof functionNames)[number];
 
 export interface DrainOptions {
@@ -83,6 +83,7 @@ const functionOutputs: Readonly<Record<FunctionName, string>> = {
   drain: outputs.drainFunction,
   sweep: outputs.sweepFunction,
   replay: outputs.replayFunction,
+  status: outputs.statusFunction,
 };
 
 export interface StopState {

@@ -10,7 +10,7 @@ const counterNames = ['attempts', 'delivered', 'unconnected', 'cutOff', 'inFligh
 const binName = /^([gh])(\d+)$/;
 
 /** Sort keys of the Endpoints table. */
-export const sk = { config: 'config', lane: 'lane', fleet: 'fleet' } as const;
+export const sk = { config: 'config', lane: 'lane', fleet: 'fleet', status: 'status' } as const;
 
 /** Beginning of a window, attempts, hits. */
 type ShareValue = [number, number, number];

@@ -107,6 +107,8 @@ export function createDynamoDbRegistry(db: DynamoDBClient, table: string, pause:
       // The lane stays, marked: leases and claims in it are still somebody's.
       const done = await transact([
         { Delete: key(endpointId, sk.config) },
+        // One that is put again under the name is perhaps another's.
+        { Delete: key(endpointId, sk.status) },
         {
           Update: {
             ...key(endpointId, sk.lane),

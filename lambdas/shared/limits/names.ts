@@ -81,6 +81,7 @@ export const outputs = {
   drainFunction: 'DrainFunctionName',
   sweepFunction: 'SweepFunctionName',
   replayFunction: 'ReplayFunctionName',
+  statusFunction: 'StatusFunctionName',
   /** Where the functions log: named by CloudFormation, so nobody can tell them from the functions' names. */
   deliverLogGroup: 'DeliverLogGroupName',
   drainLogGroup: 'DrainLogGroupName',
@@ -93,6 +94,8 @@ export const outputs = {
   deliverLimits: 'DeliverLimits',
   /** JSON of EgressRules: an endpoint's URL must keep to them, so registration needs them. */
   egress: 'EgressRules',
+  /** Where a consumer asks how it stands; `none` where the stage wants none. */
+  statusUrl: 'StatusUrl',
   /** Newest version of records that the functions read: a command line that is newer must not ask them for more. */
   recordVersion: 'RecordVersion',
   /** Where alarms are told; nobody is subscribed by the stack. */

@@ -146,6 +146,15 @@ export const sweep = {
   tidyLookS: 60,
 } as const;
 
+/** The status function: what a consumer asks of itself. */
+export const status = {
+  timeoutS: 5,
+  memoryMb: 256,
+  /** At once: more are turned away, so that nobody who floods it takes anything from the deliveries. */
+  concurrency: 5,
+  tokenBytes: 32,
+} as const;
+
 /** Deliveries that are held, with their payloads. */
 export const hold = {
   /** A record may be in the index this much later than in the table: until then an empty index proves nothing. */

@@ -7,6 +7,7 @@ import type { CopyHome } from '../core/receive.ts';
 import type { DeadRecord } from '../core/record.ts';
 
 export type * from './attention.ts';
+export type * from './standing.ts';
 export type * from './dead-letters.ts';
 export type * from './holding.ts';
 export type * from './lanes.ts';
