@@ -11,7 +11,7 @@ export interface Watch {
   pass(): Promise<void>;
   /** Passes minutes, beginning each with `each`, until it is so. @throws Error after `most` of them */
   passUntil(what: string, isSo: () => boolean | Promise<boolean>, options?: { each?: () => Promise<unknown>; most?: number }): Promise<void>;
-  /** Moves the clock at once, then passes a minute. Nothing is evaluated for the time that was jumped over, in which little was published. */
+  /** Moves the clock at once, then passes two minutes. Nothing is evaluated for the time that was jumped over, in which little was published. */
   jump(ms: number): Promise<void>;
   /** By the alarm's short name, such as `endpoint-dead`. */
   stateOf(alarm: string): State;
@@ -77,7 +77,9 @@ export async function startWatch(embedded: Embedded): Promise<Watch> {
   datapoints.push(...logs.more());
   let nextEpochMs = datapoints.filter(({ name }) => name === 'swept').at(-1)?.atEpochMs ?? Number.NaN;
   const go = async (ms: number) => {
-    nextEpochMs += ms;
+    const { nowEpochMs } = await embedded.look();
+    // To a whole minute of the sweep, also where the test has moved the clock by itself.
+    nextEpochMs += minuteMs * Math.ceil(Math.max(ms, nowEpochMs + 1 - nextEpochMs) / minuteMs);
     const runs = runsOf(embedded);
     await goTo(nextEpochMs);
     await sweptAfter(runs);
@@ -100,9 +102,9 @@ export async function startWatch(embedded: Embedded): Promise<Watch> {
       throw new Error(`not within ${most} minutes: ${what}`);
     },
     async jump(ms) {
-      // To a whole minute of the sweep, from which it goes on as before.
-      await go(Math.ceil(ms / minuteMs) * minuteMs);
-      // Only then is a run of the sweep in a minute that is over.
+      await go(ms);
+      // Only after two more is one of the sweep's runs in a minute that is surely over.
+      await go(minuteMs);
       await pass();
     },
     stateOf: (alarm) => evaluator.stateOf(prefix + alarm).state,
