@@ -3,7 +3,7 @@ import { createAlarmEvaluator, metricsOf, type Change, type Datapoint, type Stat
 import { awsMetrics } from './aws-metrics.ts';
 import { functionNames, until, type Embedded, type FunctionName } from './embedded.ts';
 
-/** An installation whose minutes are passed one by one, with all its alarms evaluated at the end of each, over what its functions have logged. */
+/** An installation whose minutes are passed one by one, with all its alarms evaluated at the end of each, over what its functions have logged; only those over metrics of AWS itself over what is sampled (aws-metrics.ts). */
 export interface Watch {
   /** Everything that changed, in order; alarms by their short names. */
   readonly changes: readonly Change[];
