@@ -85,27 +85,30 @@ function measuredOf(found: Found, fleet: Load, nowEpochMs: number): { measured: 
     const gauges = judged(ended, fleet, nowEpochMs);
     return { measured: gauges, carried: gauges.length === 0 ? undefined : { untilEpochMs: nowEpochMs + limits.carriedMs, gauges } };
   }
-  if (lane.window !== undefined && saysEnough(lane.window)) return { measured: judged(lane.window, fleet, nowEpochMs), carried: undefined };
-  const carried = remembered?.carried;
-  return carried !== undefined && carried.untilEpochMs > nowEpochMs ? { measured: carried.gauges, carried } : { measured: [], carried: undefined };
+  const { window } = lane;
+  const last = remembered?.carried;
+  // Each gauge by itself: of a window that says enough of attempts, and not yet of what came, a zero would end an alarm that is due.
+  const kept = last === undefined || last.untilEpochMs <= nowEpochMs ? [] : last.gauges.filter(([gauge]) => window === undefined || !saysEnough(window, gauge));
+  const measured = window === undefined ? kept : [...judged(window, fleet, nowEpochMs), ...kept];
+  return { measured, carried: last === undefined || kept.length === 0 ? undefined : { ...last, gauges: kept } };
 }
 
-function saysEnough({ attempts, offered }: Window): boolean {
-  return attempts >= limits.minAttempts || offered >= limits.minOffers;
+function saysEnough({ attempts, offered }: Window, gauge: EndpointGauge): boolean {
+  return gauge === 'shed_ratio' ? offered >= limits.minOffers : attempts >= limits.minAttempts;
 }
 
 function judged(window: Window, fleet: Load, nowEpochMs: number): [EndpointGauge, number][] {
   const { attempts, delivered, unconnected, offered, shed } = window;
   const own = loadOf(window, nowEpochMs);
   const [occupancy, share] = [ratio(own.busy, fleet.busy), ratio(own.perSecond, fleet.perSecond)];
-  const gauges: [EndpointGauge, number, boolean][] = [
-    ['failure_ratio', ratio(attempts - delivered, attempts), attempts >= limits.minAttempts],
-    ['connect_failure_ratio', ratio(unconnected, attempts), attempts >= limits.minAttempts],
-    ['shed_ratio', ratio(shed, offered), offered >= limits.minOffers],
+  const gauges: [EndpointGauge, number][] = [
+    ['failure_ratio', ratio(attempts - delivered, attempts)],
+    ['connect_failure_ratio', ratio(unconnected, attempts)],
+    ['shed_ratio', ratio(shed, offered)],
     // One that has its share of the traffic may have that of the slots (L6).
-    ['occupancy_share', occupancy > limits.unfairFactor * share ? occupancy : 0, attempts >= limits.minAttempts],
+    ['occupancy_share', occupancy > limits.unfairFactor * share ? occupancy : 0],
   ];
-  return gauges.flatMap(([gauge, value, isEnough]): [EndpointGauge, number][] => (isEnough && value >= limits.least[gauge as keyof typeof limits.least] ? [[gauge, round(value)]] : []));
+  return gauges.flatMap(([gauge, value]): [EndpointGauge, number][] => (saysEnough(window, gauge) && value >= limits.least[gauge as keyof typeof limits.least] ? [[gauge, round(value)]] : []));
 }
 
 const ratio = (part: number, whole: number) => (whole === 0 ? 0 : part / whole);
