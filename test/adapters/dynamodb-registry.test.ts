@@ -232,14 +232,14 @@ describe('disableEndpoint', () => {
   const reason = { why: 'gone', atEpochMs: 1_767_607_200_000 } as const;
   const disable = (of: Endpoint) => createDisableEndpoint(subject.client, tables.endpoints)(of, reason);
 
-  it('writes the status and its reason by a version of its own, into configuration and lane, and nothing else', async () => {
+  it('writes the status and its reason by a version of its own, into configuration and lane, and that somebody is to be told', async () => {
     await subject.world.put(endpoint(3, 'V1'));
     await lanes().admit(lane.ask(['a']));
     const before = await lane.lane();
     expect(await disable(endpoint(3, 'V1'))).toBe('disabled');
     const found = await subject.world.registry.get(lane.endpointId);
     expect(found?.endpoint).toEqual({ ...endpoint(3, 'V1'), version: found?.lane.cfg, config: { ...endpoint(3, 'V1').config, status: 'disabled', disabledFor: reason } });
-    expect(found?.lane).toEqual({ ...before, cfg: found?.endpoint.version });
+    expect(found?.lane).toEqual({ ...before, cfg: found?.endpoint.version, told: new Map([['gone', { what: `gone@${reason.atEpochMs}`, atEpochMs: 0, isTold: false }]]) });
     expect(found?.lane.cfg).toMatch(/^[0-9A-HJKMNP-TV-Z]{26}$/);
   });
 

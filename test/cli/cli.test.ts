@@ -415,6 +415,8 @@ describe('dlq', () => {
     const [, second] = (await ls()).json<{ lastEpochMs: number }[]>();
     expect(eventsOf(await ls('--since', new Date(second?.lastEpochMs ?? 0).toISOString()))).toEqual(['evt_r2', 'evt_r3', 'evt_x1']);
 
+    // What was stale before must not be found so in between.
+    await sluice('dlq', 'tidy');
     const before = await dead();
     const dry = await sluice('dlq', 'replay', '--endpoint', 'replay', '--reason', 'rejected', '--dry-run', '--json');
     expect(dry.json()).toMatchObject({ dryRun: true, selected: 3, replayed: 0 });

@@ -83,6 +83,16 @@ describe('an endpoint', () => {
     expect(await run()).toMatchObject({ 'acme failure_ratio': 0, 'acme connect_failure_ratio': 0 });
   });
 
+  it('that sheds of little goes on being said to each minute, though of a new window attempts say enough before what came does', async () => {
+    const said: (number | undefined)[] = [];
+    for (let minute = 0; minute < 20; minute++) {
+      await count('acme', { attempts: 3, delivered: 3, offered: 3, shed: 2 });
+      h.clock.advance(minuteMs);
+      said.push((await run())['acme shed_ratio']);
+    }
+    expect(said.slice(3)).toEqual(Array.from({ length: 17 }, () => 0.667));
+  });
+
   it('of which too little is known has no ratio', async () => {
     await count('acme', { attempts: limits.minAttempts - 1, offered: limits.minOffers - 1, shed: limits.minOffers - 1 });
     expect(await run()).toEqual({});
