@@ -92,8 +92,8 @@ async function put(target: Target, out: Output, id: string, options: PutOptions)
   if (!knowsUnknown(target) && (config.onAmbiguous === 'reconcile' || config.maxAmbiguous !== null || config.lookup !== null)) {
     throw usageError(`Refused, nothing was written: ${target.name} runs an older version, which knows no onAmbiguous "reconcile", maxAmbiguous or lookup. Deploy this one first.`);
   }
-  if (config.adaptiveRead !== null && target.statisticsTable === undefined) {
-    throw usageError(`Refused, nothing was written: ${target.name} runs an older version, which knows no adaptiveRead. Deploy this one first.`);
+  if ((config.adaptiveRead !== null || config.autoLane) && target.statisticsTable === undefined) {
+    throw usageError(`Refused, nothing was written: ${target.name} runs an older version, which knows no adaptiveRead and no maxInFlight "auto". Deploy this one first.`);
   }
   const { made, ...secrets } = secretsFor(config.signing, before, await readSecrets(options), randomBytes);
   out.note(`Target: ${target.name}`);
@@ -103,7 +103,7 @@ async function put(target: Target, out: Output, id: string, options: PutOptions)
   }
   const breaker = await forgetBreaker(target, id);
   const woken = await wakeHeld(target, id);
-  const changed = before === undefined ? [] : changedFields(documentOf(before), config);
+  const changed = before === undefined ? [] : changedFields(documentOf(before), written(config));
   const shown = { endpointId: id, version, created: before === undefined, changed, ...(breaker === 'nothing' ? {} : { breaker }), ...made };
   const lines = [
     `${before === undefined ? 'Created' : 'Updated'} endpoint ${id} (version ${version}).`,
@@ -135,7 +135,9 @@ async function wakeHeld(target: Target, id: string, seen?: Lane): Promise<'woken
 /** Pauses are noted when the status changes, and stay with the endpoint whatever replaces the rest of it; so does why it is disabled. */
 function withHistory(config: EndpointConfig, before: StoredEndpoint | undefined): EndpointConfig {
   const pauses = pausesAfter(before?.config?.pauses ?? config.pauses, config.status, Date.now());
-  return { ...config, pauses, disabledFor: config.status === 'disabled' ? (before?.config?.disabledFor ?? null) : null };
+  // A lane that goes on sizing itself keeps the size that it has.
+  const size = config.autoLane && before?.config?.autoLane === true ? { maxInFlight: before.config.maxInFlight } : {};
+  return { ...config, ...size, pauses, disabledFor: config.status === 'disabled' ? (before?.config?.disabledFor ?? null) : null };
 }
 
 /**
@@ -179,14 +181,19 @@ async function configFrom(target: Target, id: string, options: PutOptions, befor
   return config;
 }
 
+/** As operators write it: of a lane that sizes itself no size. */
+function written({ autoLane, ...config }: EndpointConfig): Readonly<Record<string, unknown>> {
+  return autoLane ? { ...config, maxInFlight: 'auto' } : config;
+}
+
 /** What an endpoint is stored as; of one that is valid, with its defaults. */
 function documentOf(endpoint: StoredEndpoint): Readonly<Record<string, unknown>> {
-  return endpoint.config ?? endpoint.document;
+  return endpoint.config === undefined ? endpoint.document : written(endpoint.config);
 }
 
 /** What an endpoint is delivered to by, or why it is not and what there is to repair. */
 function whatApplies(endpoint: StoredEndpoint) {
-  if (endpoint.config !== undefined) return endpoint.config;
+  if (endpoint.config !== undefined) return written(endpoint.config);
   const { endpointId, problem, document } = endpoint;
   return { endpointId, problem, stored: document };
 }

@@ -34,6 +34,7 @@ interface MutableLane {
   drain: Lane['drain'];
   window: Window | undefined;
   learnedMs: number | undefined;
+  isAuto: boolean;
   row: FailureRow | undefined;
   told: Map<NoticeSubject, Told>;
 }
@@ -41,7 +42,7 @@ interface MutableLane {
 function emptyLane(): MutableLane {
   return {
     slots: 0, avail: 0, cfg: '', leases: new Map(), claims: new Map(), failures: 0, breaker: undefined, nextAtEpochMs: undefined, pausedUntilEpochMs: undefined,
-    pace: undefined, flag: undefined, holdSeq: 0, holding: undefined, drain: undefined, window: undefined, learnedMs: undefined, row: undefined, told: new Map(),
+    pace: undefined, flag: undefined, holdSeq: 0, holding: undefined, drain: undefined, window: undefined, learnedMs: undefined, isAuto: false, row: undefined, told: new Map(),
   };
 }
 
@@ -56,6 +57,7 @@ export class FakeStore {
     const lane = this.#lanes.get(endpointId) ?? emptyLane();
     lane.avail += maxInFlight - lane.slots;
     lane.slots = maxInFlight;
+    lane.isAuto = endpoint.config.autoLane;
     lane.cfg = endpoint.version;
     [lane.pausedUntilEpochMs, lane.flag, lane.row, lane.learnedMs, lane.failures] = [undefined, undefined, undefined, undefined, 0];
     lane.told = new Map();

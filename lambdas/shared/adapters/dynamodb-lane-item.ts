@@ -20,6 +20,9 @@ type ToldValue = [string, number, 0 | 1];
 /** Attributes of failures in a row: since when, how many were answered, when last. */
 export const rowNames = ['rs', 'ra', 'rl'] as const;
 
+/** Attribute of a lane whose size the sweep changes. */
+export const autoName = 'auto';
+
 /** Attribute of a lane that says what was learned of the time that answers take. */
 export const learnedName = 'lm';
 
@@ -62,6 +65,8 @@ export interface LaneItem {
   readonly tr?: ToldValue;
   readonly tf?: ToldValue;
   readonly tg?: ToldValue;
+  /** The sweep may change its size. */
+  readonly auto?: true;
   /** What 99 of 100 answers take, of windows that have ended. */
   readonly lm?: number;
   /** Of a closed breaker: round, connections in a row that failed, the lease that reported last; then of failures, and of what was slow: beginning of the window, attempts, hits. */
@@ -94,6 +99,7 @@ export function toLane(item: Record<string, unknown>): Lane {
     })),
     window: toWindow(item),
     learnedMs: raw.lm,
+    isAuto: raw.auto === true,
   };
 }
 

@@ -12,7 +12,7 @@ import { records } from '../limits/numbers.ts';
 import type { Endpoint, StoredEndpoint } from '../ports/index.ts';
 import { toEndpoint, toPlain } from './dynamodb-endpoints.ts';
 import { cancellation } from './dynamodb-errors.ts';
-import { learnedName, rowNames, sk, toldNames, toLane } from './dynamodb-lane-item.ts';
+import { autoName, learnedName, rowNames, sk, toldNames, toLane } from './dynamodb-lane-item.ts';
 import { Expressions } from './expressions.ts';
 import { pauseBriefly, whileNotApplied, type Pause } from './repeat.ts';
 
@@ -89,13 +89,13 @@ export function createDynamoDbRegistry(db: DynamoDBClient, table: string, pause:
     },
 
     async put(endpoint, over) {
-      const { endpointId, maxInFlight } = endpoint.config;
+      const { endpointId, maxInFlight, autoLane } = endpoint.config;
       const before = await read(endpointId);
       const there = before.lane === undefined || before.lane.cfg === removedCfg ? null : before.lane.cfg;
       if (over !== undefined && over !== there) return 'changed';
       const members = [
         { Put: configPut(table, endpoint) },
-        { Update: { ...key(endpointId, sk.lane), ...laneUpdate(before.lane, endpoint.version, maxInFlight) } },
+        { Update: { ...key(endpointId, sk.lane), ...laneUpdate(before.lane, endpoint.version, { slots: maxInFlight, isAuto: autoLane }) } },
       ];
       return (await transact(members)) ? 'written' : 'changed';
     },
@@ -125,19 +125,19 @@ export function createDynamoDbRegistry(db: DynamoDBClient, table: string, pause:
 
 /** Without a condition of its own: configuration and lane only ever change together, and the lane's half has one. */
 function configPut(table: string, endpoint: Endpoint) {
-  const { config: { pauses, disabledFor, maxAmbiguous, lookup, ...config }, version, secrets, bodySecret } = endpoint;
+  const { config: { pauses, disabledFor, maxAmbiguous, lookup, autoLane, ...config }, version, secrets, bodySecret } = endpoint;
   // Only where there is something to say: an older version refuses a key that it does not know.
-  const stored = { ...config, ...(pauses.length === 0 ? {} : { pauses }), ...(disabledFor === null ? {} : { disabledFor }), ...(maxAmbiguous === null ? {} : { maxAmbiguous }), ...(lookup === null ? {} : { lookup }) };
+  const stored = { ...config, ...(pauses.length === 0 ? {} : { pauses }), ...(disabledFor === null ? {} : { disabledFor }), ...(maxAmbiguous === null ? {} : { maxAmbiguous }), ...(lookup === null ? {} : { lookup }), ...(autoLane ? { autoLane } : {}) };
   const item = { pk: config.endpointId, sk: sk.config, v: records.version, version, config: stored, secrets, bodySecret };
   return { TableName: table, Item: marshall(item, { removeUndefinedValues: true }) };
 }
 
 /** The lane's half of a put: slots in flight stay counted, so only the difference in size moves `avail`. */
-function laneUpdate(before: Lane | undefined, cfg: string, slots: number) {
+function laneUpdate(before: Lane | undefined, cfg: string, { slots, isAuto }: { slots: number; isAuto: boolean }) {
   const x = new Expressions();
   const set = (name: string, value: unknown) => `${x.name(name)} = ${x.value(value)}`;
   if (before === undefined) {
-    const fresh = { v: records.version, slots, avail: slots, cfg, leases: {}, claims: {}, failures: 0 };
+    const fresh = { v: records.version, slots, avail: slots, cfg, leases: {}, claims: {}, failures: 0, ...(isAuto ? { [autoName]: true } : {}) };
     return {
       UpdateExpression: `SET ${Object.entries(fresh).map(([name, value]) => set(name, value)).join(', ')}`,
       ConditionExpression: `attribute_not_exists(${x.name('pk')})`,
@@ -145,11 +145,11 @@ function laneUpdate(before: Lane | undefined, cfg: string, slots: number) {
     };
   }
   const avail = x.name('avail');
-  const sets = [set('slots', slots), set('cfg', cfg), set('failures', 0), `${avail} = ${avail} + ${x.value(slots - before.slots)}`];
+  const sets = [set('slots', slots), set('cfg', cfg), set('failures', 0), `${avail} = ${avail} + ${x.value(slots - before.slots)}`, ...(isAuto ? [set(autoName, true)] : [])];
   // `slots` too: a removed lane is `removed` again after it was put and removed meanwhile, perhaps with another size.
   return {
     // What was there before asked for the pause, refused, failed, and took its time: whoever is told of it is told anew.
-    UpdateExpression: `SET ${sets.join(', ')} REMOVE ${[...['pausedUntil', 'flag', learnedName], ...rowNames, ...Object.values(toldNames)].map((name) => x.name(name)).join(', ')}`,
+    UpdateExpression: `SET ${sets.join(', ')} REMOVE ${[...['pausedUntil', 'flag', learnedName], ...rowNames, ...Object.values(toldNames), ...(isAuto ? [] : [autoName])].map((name) => x.name(name)).join(', ')}`,
     ConditionExpression: `${x.name('cfg')} = ${x.value(before.cfg)} AND ${x.name('slots')} = ${x.value(before.slots)}`,
     ...x.attributes(),
   };

@@ -188,6 +188,24 @@ export const lane = {
   maxSlots: 32,
 } as const;
 
+/** Lanes that size themselves (L2). */
+export const autoLane = {
+  /** Share of the slots of all senders that one endpoint may have. */
+  fleetShare: 0.1,
+  /** A p95 above this is slow, and gets so many slots at most. */
+  slowMs: 3_000,
+  slowSlots: 4,
+  /** What comes two at once must not be shed. */
+  leastSlots: 2,
+  /** A window with fewer attempts says too little. */
+  minAttempts: 20,
+  /** More than this share of what came had no room: it comes in bursts. */
+  shedShare: 0.05,
+  healthyShare: 0.9,
+  /** A change by less than this share of the lane waits. */
+  grain: 0.2,
+} as const;
+
 /** Sockets of one execution environment (T6, T7). */
 export const sockets = {
   /** In all, idle ones and ones being set up included. Lambda lets an environment open 1,024 files. */
