@@ -61,7 +61,7 @@ describe('endpointSchema', () => {
     ['a named policy', { policy: 'gold' }, 'policy: only "default" is supported'],
     ['no signature', { signing: [] }, 'signing: '],
     ['another word for a size', { maxInFlight: 'large' }, 'maxInFlight: must be "auto" or a whole number from 1 to 32'],
-    ['no lane', { maxInFlight: 0 }, 'maxInFlight: must be "auto" or a whole number from 1 to 32'],
+    ['no lane', { maxInFlight: 0 }, 'maxInFlight: Too small: expected number to be >=1'],
     ['a rate of nothing', { maxPerSecond: 0 }, 'maxPerSecond: '],
     ['a rate of 1,001 a second', { maxPerSecond: 1_001 }, 'maxPerSecond: '],
     ['adaptive reads with the longest below the shortest', { adaptiveRead: { minMs: 5_000, maxMs: 4_999 } }, 'adaptiveRead.maxMs: must be at least minMs'],
