@@ -333,7 +333,7 @@ export const escalation = {
   /** Answered ones in a row, over a day at least: a bad deployment is rolled back sooner. */
   disableFrom: 100,
   disableAfterMs: 86_400_000,
-  /** Without any answer: the longest that a delivery is tried, so nothing is lost by holding what comes. */
+  /** From the first attempt without an answer to the last: the longest that a delivery is tried, so nothing is lost by holding what comes. */
   pauseAfterMs: 7 * 86_400_000,
   /** A notice that was claimed and not told after so long was left by a run that died: less than the sweep's period, more than a run takes for one. */
   claimMs: 45_000,
