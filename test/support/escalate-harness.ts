@@ -52,7 +52,7 @@ export class EscalateHarness {
   }
 
   async runOn(lane: Lane, more: Partial<EscalateDeps> = {}): Promise<void> {
-    await escalate(this.deps(more), [{ endpointId: 'acme', lane }]);
+    await escalate(this.deps(more), [{ endpointId: 'acme', lane }], this.h.clock.monotonicMs());
   }
 
   /** One minute later, as the sweep comes. */

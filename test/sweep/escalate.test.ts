@@ -2,7 +2,7 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { escalate } from '../../lambdas/sweep/escalate.ts';
 import { stepOf } from '../../lambdas/shared/core/escalation.ts';
-import { escalation as limits } from '../../lambdas/shared/limits/numbers.ts';
+import { awsCalls, escalation as limits, sweep } from '../../lambdas/shared/limits/numbers.ts';
 import { endpointOf, t0EpochMs } from '../support/builders.ts';
 import { dayMs, EscalateHarness, minuteMs } from '../support/escalate-harness.ts';
 
@@ -31,8 +31,11 @@ describe('an endpoint that fails', () => {
     await e.next();
     await e.next();
     expect(e.steps()).toEqual(['warn', 'alert', 'recovered']);
-    // The next row begins anew.
+    // The next row begins anew, once the first is over for long enough.
     await e.attempts(10, 503);
+    await e.next();
+    expect(e.steps()).toEqual(['warn', 'alert', 'recovered']);
+    e.h.clock.advance(limits.quietMs);
     await e.next();
     expect(e.steps()).toEqual(['warn', 'alert', 'recovered', 'warn']);
   });
@@ -40,7 +43,7 @@ describe('an endpoint that fails', () => {
   it('is told once by ten who see it at the same time', async () => {
     await e.attempts(10, 503);
     const lane = await e.h.lane();
-    await Promise.all([...Array(10).keys()].map(() => escalate(e.deps(), [{ endpointId: 'acme', lane }])));
+    await Promise.all([...Array(10).keys()].map(() => e.runOn(lane)));
     expect(e.steps()).toEqual(['warn']);
   });
 
@@ -113,7 +116,7 @@ describe('one that answers, and never well', () => {
     await failing(limits.disableFrom, limits.disableAfterMs);
     const stale = await e.h.lane();
     await e.attempts(1, 200);
-    await escalate(e.deps(), [{ endpointId: 'acme', lane: stale }]);
+    await e.runOn(stale);
     expect([e.steps(), (await e.config())?.status]).toEqual([[], 'enabled']);
     expect((await e.h.lane()).told).toEqual(new Map());
   });
@@ -179,17 +182,41 @@ describe('one that refuses', () => {
   });
 });
 
-it('tells so many a run, and the rest in the next', async () => {
-  const names = [...Array(limits.maxNotices + 5).keys()].map((i) => `e${i}`);
-  const seen = async () => Promise.all(names.map(async (endpointId) => ({ endpointId, lane: (await e.h.store.lane(endpointId)) as never })));
-  for (const endpointId of names) {
-    await e.h.store.put(endpointOf({ endpointId }));
-    await e.h.store.lanes.flag(endpointId, { why: 'not-found', sinceEpochMs: 1 });
-  }
-  await escalate(e.deps(), await seen());
-  expect(e.fake.notices).toHaveLength(limits.maxNotices);
-  await escalate(e.deps(), await seen());
-  expect(new Set(e.fake.notices.map(({ endpointId }) => endpointId)).size).toBe(names.length);
+describe('a run', () => {
+  const flagged = async (n: number) => {
+    const names = [...Array(n).keys()].map((i) => `e${i}`);
+    for (const endpointId of names) {
+      await e.h.store.put(endpointOf({ endpointId }));
+      await e.h.store.lanes.flag(endpointId, { why: 'not-found', sinceEpochMs: 1 });
+    }
+    return () => Promise.all(names.map(async (endpointId) => ({ endpointId, lane: await e.h.lane(endpointId) })));
+  };
+
+  it('tells so many, and the rest is told by the next', async () => {
+    const seen = await flagged(limits.maxNotices + 5);
+    for (let i = 0; i < 2; i++) await escalate(e.deps(), await seen(), e.h.clock.monotonicMs());
+    expect(new Set(e.fake.notices.map(({ endpointId }) => endpointId)).size).toBe(limits.maxNotices + 5);
+  });
+
+  it.each([
+    ['cannot be told', { notices: { publish: () => Promise.reject(new Error('away')) } }],
+    ['cannot be read', { endpoints: { read: () => Promise.reject(new Error('away')) } }],
+  ])('tries no more than it would tell where they %s', async (_what, more) => {
+    const seen = await flagged(limits.maxNotices + 5);
+    await escalate(e.deps(more), await seen(), e.h.clock.monotonicMs());
+    expect(e.h.telemetry.faults).toHaveLength(limits.maxNotices);
+  });
+
+  it('ends in time where the topic hangs, and the sweep still has its time for the one that it has begun', async () => {
+    const seen = await flagged(40);
+    const [startedMs, callMs] = [e.h.clock.monotonicMs(), awsCalls.maxAttempts * awsCalls.requestMs];
+    e.h.clock.advance(5_000);
+    await escalate(e.deps({ notices: { publish: () => (e.h.clock.advance(callMs), Promise.reject(new Error('no answer'))) } }), await seen(), startedMs);
+    expect(e.h.clock.monotonicMs() - startedMs).toBeLessThanOrEqual(limits.untilMs + callMs);
+    expect(e.h.telemetry.count('notices-left')).toBe(1);
+    // Read, claim, change, tell, mark: with all attempts of each.
+    expect(limits.untilMs + 5 * callMs).toBeLessThan(sweep.timeoutS * 1_000);
+  });
 });
 
 it.each([
