@@ -221,7 +221,7 @@ describe('a run', () => {
 
 it.each([
   [9, 0, 0, undefined], [10, 0, 0, 'warn'], [49, 49, 0, 'warn'], [50, 50, 0, 'alert'],
-  [100, 100, limits.disableAfterMs, 'disable'], [100, 99, limits.disableAfterMs, 'alert'], [100, 100, limits.disableAfterMs - 1, 'alert'],
+  [100, 100, limits.disableAfterMs, 'disable'], [100, 99, limits.disableAfterMs, 'alert'], [99, 100, limits.disableAfterMs, 'alert'], [100, 100, limits.disableAfterMs - 1, 'alert'],
   [10, 0, limits.pauseAfterMs, 'pause'], [9, 0, limits.pauseAfterMs, undefined], [10, 0, limits.pauseAfterMs - 1, 'warn'],
 ] as const)('%d failures in a row, %d of them answered, over %d ms, come to %s', (failures, answered, spanMs, step) => {
   const lastEpochMs = t0EpochMs + spanMs;

@@ -165,7 +165,8 @@ const rankOf = (step: Mark['was']) => ranks.indexOf(step);
  */
 export function stepOf(row: FailureRow, failures: number, status: EndpointConfig['status']): NoticeStep | undefined {
   if (status === 'enabled' && failures >= limits.warnFrom && unansweredMs(row) >= limits.pauseAfterMs) return 'pause';
-  if (status === 'enabled' && row.answered >= limits.disableFrom && answeredMs(row) >= limits.disableAfterMs) return 'disable';
+  // Of both: what was answered may be left of a row whose end an older version of the program has written.
+  if (status === 'enabled' && Math.min(failures, row.answered) >= limits.disableFrom && answeredMs(row) >= limits.disableAfterMs) return 'disable';
   if (failures >= limits.alertFrom) return 'alert';
   return failures >= limits.warnFrom ? 'warn' : undefined;
 }
