@@ -2,11 +2,12 @@ import type { Remembered } from '../../lambdas/shared/core/attention.ts';
 import type { EndedWindow } from '../../lambdas/shared/core/statistics.ts';
 import type { Notice } from '../../lambdas/shared/ports/index.ts';
 import type { AttendDeps } from '../../lambdas/sweep/attend.ts';
+import type { EscalateDeps } from '../../lambdas/sweep/escalate.ts';
 import type { Harness } from './deliver-harness.ts';
 
 /** What the sweep looks at, over a harness's store. */
 export interface FakeAttention {
-  readonly deps: Pick<AttendDeps, 'attention' | 'windows' | 'endpoints' | 'changeStatus' | 'notices'>;
+  readonly deps: Pick<AttendDeps, 'attention' | 'windows'> & Pick<EscalateDeps, 'endpoints' | 'changeStatus' | 'notices'>;
   /** What somebody was told. */
   readonly notices: Notice[];
   readonly ended: Map<string, EndedWindow[]>;

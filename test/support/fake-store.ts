@@ -411,8 +411,8 @@ function compareDead(a: DeadKey, b: DeadKey): number {
 }
 
 function stateOf(lane: MutableLane): LaneState {
-  const { avail, breaker, nextAtEpochMs, pausedUntilEpochMs, pace, flag, holding, window, slots, learnedMs } = toSnapshot(lane);
-  return { avail, breaker, nextAtEpochMs, pausedUntilEpochMs, pace, flag, holding, window, slots, learnedMs };
+  const { avail, failures, breaker, nextAtEpochMs, pausedUntilEpochMs, pace, flag, holding, window, slots, learnedMs } = toSnapshot(lane);
+  return { avail, failures, breaker, nextAtEpochMs, pausedUntilEpochMs, pace, flag, holding, window, slots, learnedMs };
 }
 
 function snapshot(lane: MutableLane | undefined): Lane | undefined {
@@ -445,8 +445,15 @@ function putDown(lane: MutableLane, give: GiveBack): void {
 export function rowAfter(row: FailureRow | undefined, { successes, failures, failed }: GiveBack): FailureRow | undefined {
   if (successes > 0) return undefined;
   if (failures === 0 || failed === undefined) return row;
-  const { answered, atEpochMs } = failed;
-  return { sinceEpochMs: row?.sinceEpochMs ?? atEpochMs, answered: (row?.answered ?? 0) + answered, answeredEpochMs: answered > 0 ? atEpochMs : row?.answeredEpochMs };
+  const { answered, atEpochMs, isFirst } = failed;
+  const before = isFirst ? undefined : row;
+  return {
+    sinceEpochMs: before?.sinceEpochMs ?? atEpochMs,
+    lastEpochMs: atEpochMs,
+    answered: (before?.answered ?? 0) + answered,
+    answeredEpochMs: answered > 0 ? atEpochMs : before?.answeredEpochMs,
+    unansweredEpochMs: answered > 0 ? undefined : before?.unansweredEpochMs ?? atEpochMs,
+  };
 }
 
 function countIn(lane: MutableLane, { tally, atEpochMs }: NonNullable<GiveBack['counted']>): void {

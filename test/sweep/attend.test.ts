@@ -202,13 +202,11 @@ describe('a run', () => {
   ])('costs nothing else where %s cannot be had', async (_what, methods, fault) => {
     await count('acme', { attempts: 40 });
     await h.store.lanes.hold('acme', { count: 1, nowEpochMs: t0EpochMs, wakeAtEpochMs: t0EpochMs + 9e6, isReady: true });
-    await h.store.lanes.flag('acme', { why: 'not-found', sinceEpochMs: t0EpochMs });
     const published = await run({ attention: { ...fake.deps.attention, ...methods } });
     expect(h.telemetry.faults.map(({ name }) => name)).toEqual([fault]);
     // Nothing is begun that could not be ended.
     expect(published).toEqual(fault.startsWith('attention') ? {} : { 'acme failure_ratio': 1 });
     expect(h.telemetry.gauges.has('oldest_unknown_age')).toBe(!['attention-failed', 'unknown-unread'].includes(fault));
-    expect(fake.notices).toHaveLength(fault === 'attention-failed' ? 0 : 1);
   });
 
   it('that comes beside another says nothing of single endpoints: who wrote first does', async () => {

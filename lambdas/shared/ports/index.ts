@@ -132,6 +132,11 @@ export interface Telemetry {
   fault(name: string, error: unknown, fields?: Readonly<Record<string, string | number | undefined>>): void;
 }
 
+export interface FlushedTelemetry extends Telemetry {
+  /** Writes metrics out: what a process has counted that is killed before is lost. */
+  flush(): void;
+}
+
 /** Every key is there in every line, `-` or 0 where it has nothing to say: the logger would leave out what is empty. docs/metrics.md lists them. */
 export interface AttemptLine extends Timing {
   readonly endpointId: string;
