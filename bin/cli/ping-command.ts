@@ -45,9 +45,8 @@ async function ping(target: Target, out: Output, id: string, timeout: string): P
   const tried = unanswered === undefined ? undefined : await tryAgain(target, out, found, unanswered, timeoutS);
   const recordKey = await holdPing(target, id);
   await tryBreakerNow(target, id);
-  const lane = (await registryOf(target).get(id))?.lane;
-  if (lane !== undefined) await wakeNow(target, id, lane);
-  const record = await answerTo(target, out, recordKey, timeoutS).catch(async (error: unknown) => {
+  await wakeNow(target, id, (await registryOf(target).get(id))?.lane);
+  const record = await answerTo(target, out, { id, recordKey, timeoutS }).catch(async (error: unknown) => {
     const became = await tried?.endAgain();
     if (became !== undefined) out.note(became);
     throw error;
@@ -116,20 +115,25 @@ async function holdPing(target: Target, endpointId: string): Promise<string> {
   return recordKey;
 }
 
+/** Between two looks at its breaker. */
+const tryMs = 2_000;
+
 const busy = () => failure('DynamoDB is busy: the ping was not sent. Repeat the command.');
 
-/** Lets the drain try an open breaker now; one whose canary is under way is left to it. */
-async function tryBreakerNow(target: Target, id: string): Promise<void> {
+/** Lets the drain try an open breaker now; one whose canary is under way is left to it. @returns true where it was to wait longer */
+async function tryBreakerNow(target: Target, id: string): Promise<boolean> {
   const lanes = createDynamoDbLanes(target.db, { endpoints: target.endpointsTable, deliveries: target.deliveriesTable });
   for (let tries = 0; tries < limits.swaps; tries++) {
     const breaker = (await registryOf(target).get(id))?.lane.breaker;
-    if (breaker?.state !== 'open' || breaker.canary !== undefined) return;
-    if ((await lanes.moveBreaker(id, breaker, { ...breaker, untilEpochMs: Date.now() })).kind === 'moved') return;
+    if (breaker?.state !== 'open' || breaker.canary !== undefined || breaker.untilEpochMs <= Date.now()) return false;
+    if ((await lanes.moveBreaker(id, breaker, { ...breaker, untilEpochMs: Date.now() })).kind === 'moved') return true;
   }
+  return false;
 }
 
-async function answerTo(target: Target, out: Output, recordKey: string, timeoutS: number): Promise<DeliveryRecord> {
+async function answerTo(target: Target, out: Output, { id, recordKey, timeoutS }: { id: string; recordKey: string; timeoutS: number }): Promise<DeliveryRecord> {
   const endsMs = performance.now() + timeoutS * 1_000;
+  let nextTryMs = performance.now() + tryMs;
   while (performance.now() < endsMs) {
     const record = await readRecord(target.db, target.deliveriesTable, recordKey);
     if (record !== undefined && record.state !== 'waiting') {
@@ -137,6 +141,11 @@ async function answerTo(target: Target, out: Output, recordKey: string, timeoutS
       return record;
     }
     out.progress('the ping waits for its turn');
+    if (performance.now() >= nextTryMs) {
+      // Another delivery was the canary, and failed: the breaker is open again, perhaps for longer than this command waits.
+      if (await tryBreakerNow(target, id)) await wakeNow(target, id, (await registryOf(target).get(id))?.lane);
+      nextTryMs = performance.now() + tryMs;
+    }
     await sleep(200);
   }
   throw failure(`No answer after ${timeoutS} s; the ping still waits for its turn: the lane may be full, or the drain busy. See: sluice status`);

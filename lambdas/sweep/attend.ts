@@ -4,11 +4,10 @@ import { alarmText, evidenceOf } from '../shared/core/evidence.ts';
 import { isOver, type Window } from '../shared/core/statistics.ts';
 import type { EndpointGauge } from '../shared/limits/metrics.ts';
 import { attention as limits } from '../shared/limits/numbers.ts';
-import type { Attention, Clock, Lanes, Memory, SeenLane, Telemetry, Windows } from '../shared/ports/index.ts';
+import type { Attention, Lanes, Memory, SeenLane, Windows } from '../shared/ports/index.ts';
+import { resize, type ResizeDeps } from './resize.ts';
 
-export interface AttendDeps {
-  readonly clock: Clock;
-  readonly telemetry: Telemetry;
+export interface AttendDeps extends ResizeDeps {
   readonly lanes: Pick<Lanes, 'takeWindow'>;
   readonly windows: Windows;
   readonly attention: Attention;
@@ -47,7 +46,7 @@ interface Known {
 }
 
 async function foundOf(deps: AttendDeps, { endpointId, lane }: SeenLane, { memory, unknown, isLate }: Known): Promise<Found> {
-  const [ended, heldSinceEpochMs] = isLate ? [] : await Promise.all([endedWindow(deps, endpointId, lane), heldSince(deps, endpointId, lane)]);
+  const [ended, heldSinceEpochMs] = isLate ? [] : await Promise.all([endedWindow(deps, { endpointId, lane }), heldSince(deps, endpointId, lane)]);
   return { endpointId, lane, ended, heldSinceEpochMs, remembered: memory?.endpoints.get(endpointId), unknownSinceEpochMs: unknown?.get(endpointId) };
 }
 
@@ -84,7 +83,9 @@ async function unknownSince({ attention, telemetry }: AttendDeps): Promise<Reado
 }
 
 /** The window, put away where it is over: after its end only this run knows it. A crash in between loses a window of measurements. */
-async function endedWindow({ clock, lanes, windows, telemetry }: AttendDeps, endpointId: string, { window, slots, learnedMs }: SeenLane['lane']): Promise<Window | undefined> {
+async function endedWindow(deps: AttendDeps, seen: SeenLane): Promise<Window | undefined> {
+  const { clock, lanes, windows, telemetry } = deps;
+  const { endpointId, lane: { window, slots, learnedMs } } = seen;
   const nowEpochMs = clock.nowEpochMs();
   if (window === undefined || !isOver(endpointId, window, nowEpochMs)) return undefined;
   let taken: Window | undefined;
@@ -94,6 +95,7 @@ async function endedWindow({ clock, lanes, windows, telemetry }: AttendDeps, end
   } catch (error) {
     telemetry.fault('window-lost', error, { endpointId });
   }
+  if (taken !== undefined) await resize(deps, seen, taken);
   return taken;
 }
 

@@ -99,11 +99,13 @@ export class FakeStore {
     return answer === 'written' ? 'disabled' : answer;
   };
 
-  readonly changeStatus: ChangeStatus = ({ endpointId, version }, { fields, atEpochMs, told, whileFailingSinceEpochMs }) => {
+  readonly changeStatus: ChangeStatus = ({ endpointId, version }, { fields, slots, atEpochMs, told, whileFailingSinceEpochMs }) => {
     const [stored, lane] = [this.#configs.get(endpointId), this.#lanes.get(endpointId)];
     if (stored?.config === undefined || stored.version !== version || lane === undefined) return Promise.resolve('changed');
     if (whileFailingSinceEpochMs !== undefined && lane.row?.sinceEpochMs !== whileFailingSinceEpochMs) return Promise.resolve('changed');
+    if (slots !== undefined && lane.slots !== slots.from) return Promise.resolve('changed');
     lane.cfg = `${version}-${atEpochMs}`;
+    if (slots !== undefined) [lane.avail, lane.slots] = [lane.avail + slots.to - slots.from, slots.to];
     if (told !== undefined) lane.told.set(told.subject, told.note);
     this.#configs.set(endpointId, { ...stored, version: lane.cfg, config: { ...stored.config, ...fields } });
     return Promise.resolve('written');

@@ -159,6 +159,50 @@ it('a window that ends teaches the lane how long answers take; one of an endpoin
   expect(await endWindow(answers(4_000))).toBe(msOf(binOf(4_000)));
 });
 
+describe('a lane that sizes itself', () => {
+  const busy = { attempts: 3_000, delivered: 3_000, offered: 3_000, inFlight: 24_000, busyMs: 1_800_000, answers: new Map([[binOf(600), 3_000]]) };
+  /** A window of 5 minutes with 10 a second, of 600 ms each. */
+  const endWindow = async (tally: Partial<Tally> = busy, more: Partial<AttendDeps> = {}) => {
+    await count('acme', tally);
+    h.clock.advance(windowMs);
+    await run(more);
+    const { slots, avail, cfg } = await h.lane();
+    return { slots, avail, isSame: (await h.store.endpoints.read('acme'))?.version === cfg };
+  };
+  /** What is offered in a second times what it takes. */
+  const byLaw = Math.ceil((3_000 / (windowMs / 1_000)) * (msOf(binOf(600)) / 1_000));
+
+  it('has as many slots as its last window asks for, and those in flight stay counted', async () => {
+    await h.claimElsewhere({ eventId: 'x' });
+    await h.store.put(endpointOf({ maxInFlight: 'auto' }, 'V2'));
+    expect(await endWindow()).toEqual({ slots: byLaw, avail: byLaw - 1, isSame: true });
+    expect((await h.store.endpoints.read('acme'))?.config).toMatchObject({ maxInFlight: byLaw, autoLane: true });
+    expect(h.telemetry.count('lane-resized')).toBe(1);
+    // Slow now: fewer than are in flight may be left for a while.
+    expect(await endWindow({ ...busy, answers: new Map([[binOf(9_000), 3_000]]) })).toEqual({ slots: 4, avail: 3, isSame: true });
+    // As is.
+    await endWindow({ ...busy, answers: new Map([[binOf(9_000), 3_000]]) });
+    expect(h.telemetry.count('lane-resized')).toBe(2);
+  });
+
+  it('is no other: one with a size keeps it', async () => {
+    expect(await endWindow()).toMatchObject({ slots: 8, avail: 8 });
+  });
+
+  it('is left as it is where it was put meanwhile, or cannot be read', async () => {
+    await h.store.put(endpointOf({ maxInFlight: 'auto' }, 'V2'));
+    const put = { read: async (endpointId: string) => {
+      const before = await h.store.endpoints.read(endpointId);
+      await h.store.put(endpointOf({ maxInFlight: 6 }, 'V3'));
+      return before;
+    } };
+    expect(await endWindow(busy, { endpoints: put })).toEqual({ slots: 6, avail: 6, isSame: true });
+    await h.store.put(endpointOf({ maxInFlight: 'auto' }, 'V4'));
+    expect(await endWindow(busy, { endpoints: { read: () => Promise.reject(new Error('away')) } })).toMatchObject({ slots: 8 });
+    expect(h.telemetry.faults.map(({ name }) => name)).toEqual(['resize-failed']);
+  });
+});
+
 describe('a run', () => {
   it('that has no time for all lanes says what it has seen, and ends nothing of the others', async () => {
     await count('acme', { attempts: 40 });
