@@ -16,8 +16,8 @@ export interface EscalateDeps {
 
 /**
  * Tells of endpoints that fail, that refuse, and that are well again; disables one that has answered nothing well for a day, and pauses
- * one that has not answered for a week, until it does (R12). Each step is claimed before it is taken, and marked as told after: many who see it tell it
- * once, and one that died in between is followed by the next run. Never rejects.
+ * one that has not answered for a week, until it does (R12). Each step is claimed before it is taken, and marked as told after: many
+ * who see it tell it once, and one that died in between is followed by the next run. Never rejects.
  * @param startedMs of the whole run, by the monotonic clock
  */
 export async function escalate(deps: EscalateDeps, seen: readonly SeenLane[], startedMs: number): Promise<void> {
@@ -33,8 +33,9 @@ export async function escalate(deps: EscalateDeps, seen: readonly SeenLane[], st
     if (!isDue && ended.length === 0) continue;
     if (!mayTry()) return deps.telemetry.event('notices-left', { tries });
     try {
-      for (const [subject, mark] of ended) await deps.lanes.moveTold(one.endpointId, subject, mark, undefined);
       if (isDue) await tellOf(deps, one, mayTry);
+      // Not both in one try, which has its time: marks may stay for another minute.
+      else for (const [subject, mark] of ended) await deps.lanes.moveTold(one.endpointId, subject, mark, undefined);
     } catch (error) {
       deps.telemetry.fault('notice-failed', error, { endpointId: one.endpointId });
     }

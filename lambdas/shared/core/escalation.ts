@@ -80,7 +80,7 @@ function isOpen(told: Told | undefined, what: string, nowEpochMs: number): boole
   return !told.isTold && nowEpochMs - told.atEpochMs >= limits.claimMs;
 }
 
-// Noted by who disabled it, in the same write.
+/** Noted by who disabled it, in the same write. */
 function goneNotice({ told }: Lane, nowEpochMs: number): DueNotice | undefined {
   const gone = told.get('gone');
   return gone !== undefined && isOpen(gone, gone.what, nowEpochMs) ? { subject: 'gone', step: 'gone', what: gone.what } : undefined;
