@@ -18,6 +18,8 @@ export interface Consumer {
   readonly url: string;
   /** Verified requests by event id. */
   readonly seen: ReadonlyMap<string, number>;
+  /** The most requests at once that were neither answered nor given up by their sender. */
+  readonly mostAtOnce: () => number;
   /** Requests whose signature did not verify. */
   readonly rejectedSignatures: () => number;
   /** The secret is known only once the endpoint is registered. */
@@ -31,6 +33,7 @@ export async function startConsumer(authority: Authority, behaviour: Behaviour):
   let current = behaviour;
   let webhook: Webhook | undefined;
   let badSignatures = 0;
+  let [open, most] = [0, 0];
 
   const answer = (headers: Record<string, string>, body: string): Answer => {
     try {
@@ -46,6 +49,8 @@ export async function startConsumer(authority: Authority, behaviour: Behaviour):
   };
   const server = https.createServer({ key: authority.key, cert: authority.cert }, (request, response) => {
     const chunks: Buffer[] = [];
+    most = Math.max(most, ++open);
+    response.once('close', () => open--);
     request.on('data', (chunk: Buffer) => chunks.push(chunk));
     request.on('end', () => {
       const { status, body = '', afterMs = 0 } = answer(request.headers as Record<string, string>, Buffer.concat(chunks).toString());
@@ -60,6 +65,7 @@ export async function startConsumer(authority: Authority, behaviour: Behaviour):
   return {
     url: `https://localhost:${(server.address() as AddressInfo).port}/hooks`,
     seen,
+    mostAtOnce: () => most,
     rejectedSignatures: () => badSignatures,
     trust: (secret) => (webhook = new Webhook(secret)),
     become: (next) => (current = next),

@@ -109,10 +109,10 @@ export class Driver {
     return scanRecords(this.#db, this.#output(outputs.deliveriesTable));
   }
 
-  /** An acknowledgement follows the record by a moment, so the queues are looked at until they are empty, for ten seconds. */
-  async messagesLeft(): Promise<number> {
+  /** An acknowledgement follows the record by a moment, so the queues are looked at until they are empty, for ten seconds or as often as is said. */
+  async messagesLeft(most = 40): Promise<number> {
     let left = await this.#depth();
-    for (let tries = 0; left > 0 && tries < 40; tries++) {
+    for (let tries = 0; left > 0 && tries < most; tries++) {
       await sleep(250);
       left = await this.#depth();
     }

@@ -150,16 +150,16 @@ async function evidenceFor(target: Target, registered: Registered, nowEpochMs: n
   const { endpoint, lane } = registered;
   const newest = target.statisticsTable === undefined ? [] : await createEndedWindows(target.db, target.statisticsTable).newest(endpointIdOf(endpoint), 1);
   const window = measuredOf(lane.window, newest[0], nowEpochMs);
-  const suggested = target.fleetSlots === undefined ? undefined : suggestedLane(window, lane.slots, laneCeiling(target.fleetSlots), nowEpochMs);
+  const suggested = target.fleetSlots === undefined ? undefined : suggestedLane(window, lane, laneCeiling(target.fleetSlots), nowEpochMs);
   return {
-    ...evidenceOf(lane, window, nowEpochMs), ...readBudgetFor(registered),
+    ...evidenceOf(lane, window, nowEpochMs), ...readBudgetFor(registered, nowEpochMs),
     ...(suggested === undefined ? {} : { suggested: { ...suggested, isApplied: lane.isAuto } }),
   };
 }
 
 /** Of an endpoint whose read budget follows what is measured: what a delivery that is tried now for the first time would get (T5). */
-function readBudgetFor({ endpoint: { config }, lane }: Registered): { readBudgetMs?: number } {
-  return config === undefined || config.adaptiveRead === null ? {} : { readBudgetMs: readBudgetOf(config, lane, { ambiguous: 0 }).readMs };
+function readBudgetFor({ endpoint: { config }, lane }: Registered, nowEpochMs: number): { readBudgetMs?: number } {
+  return config === undefined || config.adaptiveRead === null ? {} : { readBudgetMs: readBudgetOf(config, lane, { attempt: 0, ambiguous: 0, firstEpochMs: nowEpochMs, isPing: false }, nowEpochMs).readMs };
 }
 
 async function status(target: Target, out: Output, id: string | undefined): Promise<void> {

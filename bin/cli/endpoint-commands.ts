@@ -92,7 +92,7 @@ async function put(target: Target, out: Output, id: string, options: PutOptions)
   if (!knowsUnknown(target) && (config.onAmbiguous === 'reconcile' || config.maxAmbiguous !== null || config.lookup !== null)) {
     throw usageError(`Refused, nothing was written: ${target.name} runs an older version, which knows no onAmbiguous "reconcile", maxAmbiguous or lookup. Deploy this one first.`);
   }
-  if ((config.adaptiveRead !== null || config.autoLane) && target.statisticsTable === undefined) {
+  if ((config.adaptiveRead !== null || config.autoLane) && target.fleetSlots === undefined) {
     throw usageError(`Refused, nothing was written: ${target.name} runs an older version, which knows no adaptiveRead and no maxInFlight "auto". Deploy this one first.`);
   }
   const { made, ...secrets } = secretsFor(config.signing, before, await readSecrets(options), randomBytes);
@@ -135,8 +135,8 @@ async function wakeHeld(target: Target, id: string, seen?: Lane): Promise<'woken
 /** Pauses are noted when the status changes, and stay with the endpoint whatever replaces the rest of it; so does why it is disabled. */
 function withHistory(config: EndpointConfig, before: StoredEndpoint | undefined): EndpointConfig {
   const pauses = pausesAfter(before?.config?.pauses ?? config.pauses, config.status, Date.now());
-  // A lane that goes on sizing itself keeps the size that it has.
-  const size = config.autoLane && before?.config?.autoLane === true ? { maxInFlight: before.config.maxInFlight } : {};
+  // A lane that sizes itself begins with the size that it has.
+  const size = config.autoLane && before?.config !== undefined ? { maxInFlight: before.config.maxInFlight } : {};
   return { ...config, ...size, pauses, disabledFor: config.status === 'disabled' ? (before?.config?.disabledFor ?? null) : null };
 }
 
@@ -176,7 +176,9 @@ async function configFrom(target: Target, id: string, options: PutOptions, befor
   if (replaces && named !== undefined && named !== id) {
     throw usageError(`endpointId: must be ${id}, as on the command line (got ${JSON.stringify(named)})`);
   }
-  const config = parseConfig(withSettings({ ...base, endpointId: id }, options.set), target);
+  if (options.set.some((setting) => setting.startsWith('autoLane='))) throw usageError('autoLane: is set by maxInFlight=auto, and ended by maxInFlight=N');
+  const sized = options.set.some((setting) => setting.startsWith('maxInFlight=')) ? { autoLane: undefined } : {};
+  const config = parseConfig(withSettings({ ...base, ...sized, endpointId: id }, options.set), target);
   if (config.endpointId !== id) throw usageError('endpointId: cannot be changed; put a new endpoint instead');
   return config;
 }

@@ -131,6 +131,15 @@ async function tryBreakerNow(target: Target, id: string): Promise<boolean> {
   return false;
 }
 
+/** Never rejects: the ping goes its way whatever this look finds. */
+async function askAgain(target: Target, id: string): Promise<void> {
+  try {
+    if (await tryBreakerNow(target, id)) await wakeNow(target, id, (await registryOf(target).get(id))?.lane);
+  } catch {
+    // As good as not looked.
+  }
+}
+
 async function answerTo(target: Target, out: Output, { id, recordKey, timeoutS }: { id: string; recordKey: string; timeoutS: number }): Promise<DeliveryRecord> {
   const endsMs = performance.now() + timeoutS * 1_000;
   let nextTryMs = performance.now() + tryMs;
@@ -143,7 +152,7 @@ async function answerTo(target: Target, out: Output, { id, recordKey, timeoutS }
     out.progress('the ping waits for its turn');
     if (performance.now() >= nextTryMs) {
       // Another delivery was the canary, and failed: the breaker is open again, perhaps for longer than this command waits.
-      if (await tryBreakerNow(target, id)) await wakeNow(target, id, (await registryOf(target).get(id))?.lane);
+      await askAgain(target, id);
       nextTryMs = performance.now() + tryMs;
     }
     await sleep(200);

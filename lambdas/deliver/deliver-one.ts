@@ -132,7 +132,7 @@ async function send(deps: DeliverDeps, claimed: Claimed, waiting: WaitingRecord)
   // An operator's one question is asked all the same.
   if (!asPing && !(await claimed.rate.take())) return { exit: { kind: 'retain' }, release: true, isUntried: true };
 
-  const { readMs, isTight } = readBudgetOf(endpoint.config, claimed.learned, waiting);
+  const { readMs, isTight } = readBudgetOf(endpoint.config, claimed.learned, { ...waiting, isPing: asPing }, deps.clock.nowEpochMs());
   const due = { endpoint, copy, record: waiting, invocation, readMs };
   const outcome = await attempt(deps, due);
   if (outcome.kind === 'notStarted') {
@@ -141,7 +141,8 @@ async function send(deps: DeliverDeps, claimed: Claimed, waiting: WaitingRecord)
     if (deps.serves === 'held' && outcome.why === 'no-socket') return { exit: { kind: 'retain' }, release: true, isUntried: true };
     return { exit: await putBack(deps, copy.received), release: true };
   }
-  claimed.hear({ outcome, isPing: asPing, isHasty: isTight && isCutOff(outcome) });
+  const isHasty = isTight && isCutOff(outcome);
+  claimed.hear({ outcome, isPing: asPing, isHasty });
   const verdict = { nowEpochMs: deps.clock.nowEpochMs(), random: deps.random.number(), leaseId };
   const attempted = afterAttempt(withResend(waiting, copy), outcome, endpoint.config, verdict);
   const settledAs = asPing ? afterPing(attempted) : attempted;
@@ -149,7 +150,8 @@ async function send(deps: DeliverDeps, claimed: Claimed, waiting: WaitingRecord)
   const sent = outcome.kind === 'answered' || outcome.kind === 'ambiguous';
   const settled = await settle(deps, claimed, settledAs, !sent);
   if (settledAs.state === 'delivered') return { ...settled, verdict: 'success' };
-  return asPing ? settled : { ...settled, verdict: 'failure' };
+  // Neither an operator's question nor our own haste is a failure in its row.
+  return asPing || isHasty ? settled : { ...settled, verdict: 'failure' };
 }
 
 /** What is not sent once more, because an earlier attempt may have arrived. */

@@ -85,17 +85,18 @@ async function unknownSince({ attention, telemetry }: AttendDeps): Promise<Reado
 /** The window, put away where it is over: after its end only this run knows it. A crash in between loses a window of measurements. */
 async function endedWindow(deps: AttendDeps, seen: SeenLane): Promise<Window | undefined> {
   const { clock, lanes, windows, telemetry } = deps;
-  const { endpointId, lane: { window, slots, learnedMs } } = seen;
+  const { endpointId, lane: { window, slots, learnedMs: before } } = seen;
   const nowEpochMs = clock.nowEpochMs();
   if (window === undefined || !isOver(endpointId, window, nowEpochMs)) return undefined;
+  const learnedMs = learnedAfter(window, slots, before);
   let taken: Window | undefined;
   try {
-    taken = await lanes.takeWindow(endpointId, window, learnedAfter(window, slots, learnedMs));
+    taken = await lanes.takeWindow(endpointId, window, learnedMs);
     if (taken !== undefined) await windows.put(endpointId, { ...taken, endedEpochMs: nowEpochMs });
   } catch (error) {
     telemetry.fault('window-lost', error, { endpointId });
   }
-  if (taken !== undefined) await resize(deps, seen, taken);
+  if (taken !== undefined) await resize(deps, seen, taken, learnedMs);
   return taken;
 }
 
@@ -128,6 +129,7 @@ async function publish(deps: AttendDeps, { found, isWhole, memory }: Seen, nowEp
   const sick = attended.filter(({ gauges }) => gauges.size > 0);
   telemetry.gauge('endpoints_sick', sick.length);
   const published = new Map(sick.slice(0, limits.maxEndpoints).map((a) => [a.one.endpointId, a]));
+  const isIll = new Set(sick.map(({ one }) => one.endpointId));
   const isSeen = new Set(found.map(({ endpointId }) => endpointId));
   const ending = [...memory.endpoints].flatMap(([endpointId, before]) => (isWhole || isSeen.has(endpointId) ? [{ endpointId, ...endingOf(before, published.get(endpointId)?.gauges) }] : []));
   // Of lanes that this run did not come to, what was known goes on.
@@ -142,7 +144,7 @@ async function publish(deps: AttendDeps, { found, isWhole, memory }: Seen, nowEp
   }
   for (const { endpointId, first, again } of ending) {
     for (const gauge of [...first, ...again]) telemetry.endpointGauge(endpointId, gauge, 0);
-    if (first.length > 0 && !published.has(endpointId)) telemetry.event('endpoint-well', { endpointId });
+    if (first.length > 0 && !isIll.has(endpointId)) telemetry.event('endpoint-well', { endpointId });
   }
 }
 

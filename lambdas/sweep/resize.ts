@@ -15,16 +15,18 @@ export interface ResizeDeps {
  * Gives a lane that sizes itself as many slots as its last window asks for (L2), as a version of the endpoint of its own. Best effort:
  * where somebody has changed it meanwhile, or nothing was written, the next window asks again. Never rejects.
  */
-export async function resize(deps: ResizeDeps, { endpointId, lane }: SeenLane, window: Window): Promise<void> {
+export async function resize(deps: ResizeDeps, { endpointId, lane }: SeenLane, window: Window, learnedMs: number | undefined): Promise<void> {
   const atEpochMs = deps.clock.nowEpochMs();
-  const suggested = lane.isAuto ? suggestedLane(window, lane.slots, deps.laneCeiling, atEpochMs) : undefined;
+  const suggested = lane.isAuto ? suggestedLane(window, lane, deps.laneCeiling, atEpochMs) : undefined;
   if (suggested === undefined || !isWorthIt(lane.slots, suggested.slots)) return;
   try {
     const endpoint = await deps.endpoints.read(endpointId);
     if (endpoint?.config?.autoLane !== true || endpoint.config.maxInFlight !== lane.slots) return;
-    const slots = { from: lane.slots, to: suggested.slots };
-    const answer = await deps.changeStatus({ endpointId, version: endpoint.version }, { fields: { maxInFlight: slots.to }, slots, atEpochMs });
-    if (answer === 'written') deps.telemetry.event('lane-resized', { endpointId, ...slots, why: suggested.why });
+    const { from, to } = { from: lane.slots, to: suggested.slots };
+    // What was learned was of a full lane: a wider one may take as many times longer.
+    const slots = { from, to, ...(learnedMs === undefined ? {} : { learnedMs: Math.round(learnedMs * Math.max(1, to / from)) }) };
+    const answer = await deps.changeStatus({ endpointId, version: endpoint.version }, { fields: { maxInFlight: to }, slots, atEpochMs });
+    if (answer === 'written') deps.telemetry.event('lane-resized', { endpointId, from, to, why: suggested.why });
   } catch (error) {
     deps.telemetry.fault('resize-failed', error, { endpointId });
   }

@@ -1,6 +1,7 @@
 import { GetItemCommand, UpdateItemCommand, type DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { marshall } from '@aws-sdk/util-dynamodb';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { emptyTally, type Window } from '../../lambdas/shared/core/statistics.ts';
 import { createChangeStatus, createDisableEndpoint } from '../../lambdas/shared/adapters/dynamodb-status.ts';
 import { createDynamoDbEndpoints, toEndpoint } from '../../lambdas/shared/adapters/dynamodb-endpoints.ts';
 import { removedCfg } from '../../lambdas/shared/core/lane.ts';
@@ -225,6 +226,25 @@ describe('the read for sending', () => {
     };
     expect(await createDynamoDbEndpoints(watched as DynamoDBClient, tables.endpoints).read(lane.endpointId)).toEqual(endpoint(3, 'V1'));
     expect(asked).toMatchObject([{ TableName: tables.endpoints, ConsistentRead: true }]);
+  });
+});
+
+describe('what was measured of an endpoint', () => {
+  it('is forgotten when it leads elsewhere, and only then', async () => {
+    const known = async () => {
+      const { window, learnedMs } = await lane.lane();
+      return [window?.attempts, window?.answers.size, learnedMs];
+    };
+    const tally = { ...emptyTally, attempts: 3, delivered: 3, answers: new Map([[50, 3]]) };
+    await subject.world.put(endpoint(8, 'V1'));
+    await lanes().countOffers(lane.endpointId, { tally, atEpochMs: 1_000 });
+    await lanes().takeWindow(lane.endpointId, (await lane.lane()).window as Window, 700);
+    await lanes().countOffers(lane.endpointId, { tally, atEpochMs: 2_000 });
+    await subject.world.put(endpoint(4, 'V2'));
+    expect(await known()).toEqual([3, 1, 700]);
+    const elsewhere = endpoint(4, 'V3');
+    await subject.world.put({ ...elsewhere, config: { ...elsewhere.config, url: 'https://elsewhere.example/' } });
+    expect(await known()).toEqual([undefined, undefined, undefined]);
   });
 });
 

@@ -1,20 +1,21 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { expectedAnswerMs, learnedAfter, readBudgetOf } from '../../lambdas/shared/core/adaptive.ts';
+import { expectedAnswerMs, learnedAfter, readBudgetOf, type Tried } from '../../lambdas/shared/core/adaptive.ts';
+import type { Lane } from '../../lambdas/shared/core/lane.ts';
 import { binOf, emptyTally, msOf, type Window } from '../../lambdas/shared/core/statistics.ts';
 import { adaptive as limits } from '../../lambdas/shared/limits/numbers.ts';
-import { endpointOf, t0EpochMs } from '../support/builders.ts';
+import { closedBreaker, endpointOf, openBreaker, t0EpochMs } from '../support/builders.ts';
 
 const slots = 8;
 const { config } = endpointOf({ adaptiveRead: { minMs: 3_000, maxMs: 15_000 } });
-const fresh = { ambiguous: 0 };
+const fresh: Tried = { attempt: 0, ambiguous: 0, firstEpochMs: t0EpochMs, isPing: false };
 
 /** So many answers of one duration, with the lane full unless `atOnce` says otherwise, and what else ended. */
 function windowOf(answers: number, ms: number, { failed = 0, cutOff = 0, atOnce = slots } = {}): Window {
   const attempts = answers + failed + cutOff;
   return { ...emptyTally, sinceEpochMs: t0EpochMs, attempts, delivered: answers, cutOff, inFlight: atOnce * attempts, answers: new Map([[binOf(ms), answers]]) };
 }
-const budgetOf = (window: Window | undefined, learnedMs?: number, record = fresh) => readBudgetOf(config, { slots, learnedMs, window }, record);
+const budgetOf = (window: Window | undefined, learnedMs?: number, tried = fresh, breaker?: Lane['breaker']) => readBudgetOf(config, { slots, learnedMs, window, breaker }, tried, t0EpochMs);
 const about = (ms: number) => msOf(binOf(ms));
 
 describe('an adaptive read budget', () => {
@@ -30,11 +31,23 @@ describe('an adaptive read budget', () => {
   });
 
   it('is what the endpoint says, where it is not adaptive', () => {
-    expect(readBudgetOf(endpointOf({ budgetsMs: { ...config.budgetsMs, read: 700 } }).config, { slots, learnedMs: 200, window: windowOf(100, 200) }, fresh)).toEqual({ readMs: 700, isTight: false });
+    expect(readBudgetOf(endpointOf({ budgetsMs: { ...config.budgetsMs, read: 700 } }).config, { slots, learnedMs: 200, window: windowOf(100, 200), breaker: undefined }, fresh, t0EpochMs)).toEqual({ readMs: 700, isTight: false });
   });
 
-  it('is the longest for what may have been cut off before', () => {
-    expect(budgetOf(windowOf(100, 200), 200, { ambiguous: 1 })).toEqual({ readMs: 15_000, isTight: false });
+  it.each<[string, Partial<Tried>, Lane['breaker']]>([
+    ['what may have been cut off before', { ambiguous: 1 }, undefined],
+    ['a later attempt, which may be the last', { attempt: 1 }, undefined],
+    ['an old one, which may have no other', { firstEpochMs: t0EpochMs - config.retry.maxAgeS * 500 }, undefined],
+    ['an operator\'s question', { isPing: true }, undefined],
+    ['a canary', {}, openBreaker()],
+  ])('is the longest for %s', (_what, more, breaker) => {
+    expect(budgetOf(windowOf(100, 200), 200, { ...fresh, ...more }, breaker)).toEqual({ readMs: 15_000, isTight: false });
+    expect(budgetOf(windowOf(100, 200), 200, fresh, closedBreaker())).toEqual({ readMs: 3_000, isTight: true });
+  });
+
+  it('is the longest where there is one attempt only', () => {
+    const once = endpointOf({ adaptiveRead: { minMs: 3_000, maxMs: 15_000 }, retry: { attempts: 1 } }).config;
+    expect(readBudgetOf(once, { slots, learnedMs: 200, window: undefined, breaker: undefined }, fresh, t0EpochMs).readMs).toBe(15_000);
   });
 
   it('takes the longer of what was learned and what is measured now', () => {
@@ -54,6 +67,8 @@ describe('an adaptive read budget', () => {
     // One in a hundred always hangs: that says nothing of the others.
     expect(budgetOf(windowOf(990, 200, { cutOff: 10 })).isTight).toBe(true);
     expect(budgetOf(windowOf(5, 200, { cutOff: 60 }), 200).readMs).toBe(15_000);
+    // Of one with hardly any traffic, from the first.
+    expect(budgetOf(windowOf(0, 200, { cutOff: 1 }), 200).readMs).toBe(15_000);
   });
 
   it('stays within its bounds whatever was measured', () => {
@@ -89,6 +104,7 @@ describe('what a lane learns of a window', () => {
 
   it('is longer by the few answers that patience has found, where much was cut off in haste', () => {
     expect(learnedAfter(windowOf(2, 4_000, { cutOff: 11 }), slots, 200)).toBe(about(4_000));
+    expect(learnedAfter(windowOf(1, 8_000, { cutOff: 1 }), slots, 200)).toBe(about(8_000));
     // A hang: the patient ones fail too.
     expect(learnedAfter(windowOf(2, 4_000, { cutOff: 11, failed: 5 }), slots, 200)).toBe(200);
   });

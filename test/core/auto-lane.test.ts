@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { isWorthIt, laneCeiling, suggestedLane } from '../../lambdas/shared/core/auto-lane.ts';
+import { isWorthIt, laneCeiling, suggestedLane, type SizedLane } from '../../lambdas/shared/core/auto-lane.ts';
 import { binOf, emptyTally, msOf, type Window } from '../../lambdas/shared/core/statistics.ts';
 import { autoLane as limits, lane } from '../../lambdas/shared/limits/numbers.ts';
 import { t0EpochMs } from '../support/builders.ts';
@@ -13,20 +13,46 @@ function windowOf(perSecond: number, ms: number, more: Partial<Window> = {}): Wi
   return { ...emptyTally, sinceEpochMs: t0EpochMs, attempts, delivered: attempts, offered: perSecond * seconds, answers: new Map([[binOf(ms), attempts]]), ...more };
 }
 const ceiling = 20;
-const of = (window: Window | undefined, slots = 8) => suggestedLane(window, slots, ceiling, nowEpochMs);
+const laneWith = (more: Partial<SizedLane> = {}): SizedLane => ({ slots: 8, pace: undefined, holding: undefined, nextAtEpochMs: undefined, pausedUntilEpochMs: undefined, ...more });
+const of = (window: Window | undefined, more: Partial<SizedLane> = {}) => suggestedLane(window, laneWith(more), ceiling, nowEpochMs);
+const byLaw = (perSecond: number, ms: number) => Math.ceil((perSecond * msOf(binOf(ms))) / 1_000);
+const ready = { holding: { heldAtEpochMs: 0, wakeAtEpochMs: 0, count: 1, isReady: true } };
 
 describe('a lane that sizes itself', () => {
-  it.each<[string, Window, number, string]>([
-    ['what is offered times what it takes', windowOf(10, 600), Math.ceil((10 * msOf(binOf(600))) / 1_000), 'offered'],
-    ['two at least', windowOf(1, 50), 2, 'floor'],
-    ['no more than its share of the fleet', windowOf(40, 1_000), ceiling, 'ceiling'],
-    ['four where it is slow, whatever is offered', windowOf(40, 3_500), 4, 'slow'],
-    ['fewer where it is slow and little is offered', windowOf(0.8, 3_500), Math.ceil((0.8 * msOf(binOf(3_500))) / 1_000), 'offered'],
-    ['twice as many where what came had no room', windowOf(5, 100, { shed: 0.2 * 5 * seconds }), 16, 'shed'],
-    ['no more for that where it is slow', windowOf(40, 3_500, { shed: 40 * seconds }), 4, 'slow'],
-    ['nor where it fails', windowOf(5, 100, { shed: 5 * seconds, delivered: 100 }), 2, 'floor'],
-  ])('has %s', (_what, window, slots, why) => {
-    expect(of(window)).toMatchObject({ slots, why });
+  it.each<[string, Window, Partial<SizedLane>, number, string]>([
+    ['what is offered times what it takes', windowOf(10, 600), {}, byLaw(10, 600), 'offered'],
+    ['half of what it had, where that is more than is asked for', windowOf(1, 50), { slots: 16 }, 8, 'floor'],
+    ['four at least', windowOf(1, 50), { slots: 5 }, 4, 'floor'],
+    ['as many as were in flight when one began', windowOf(1, 50, { inFlight: 300 * 11 }), { slots: 12 }, 11, 'floor'],
+    ['no more than its share of the fleet', windowOf(40, 1_000), {}, ceiling, 'ceiling'],
+    ['four where it is slow, whatever is offered', windowOf(40, 3_500), {}, 4, 'slow'],
+    ['half of what it had where it is slow', windowOf(40, 3_500), { slots: 20 }, 10, 'slow'],
+    ['four until it is well below that', windowOf(40, 2_500), { slots: 4 }, 4, 'slow'],
+    ['more once it is', windowOf(4, 1_500), { slots: 4 }, byLaw(4, 1_500), 'offered'],
+    ['four where the drain alone serves it', windowOf(40, 1_500), { pace: { isSlow: true, recent: '222' } }, 4, 'slow'],
+    ['twice as many where what came had no room', windowOf(5, 100, { shed: 0.2 * 5 * seconds }), {}, 16, 'short'],
+    ['twice as many while what is held is due', windowOf(0, 200, { attempts: 14_000, delivered: 14_000 }), ready, 16, 'short'],
+    ['no more for that where it is slow', windowOf(40, 3_500, { shed: 40 * seconds }), ready, 4, 'slow'],
+    ['no more where its own rate holds it up', windowOf(6, 100, { shed: 2 * seconds }), { nextAtEpochMs: nowEpochMs }, 4, 'floor'],
+    ['no more where it asked for less', windowOf(6, 100, { shed: 2 * seconds }), { pausedUntilEpochMs: t0EpochMs + 1 }, 4, 'floor'],
+    ['what it has while it fails', windowOf(20, 8, { delivered: 0 }), { slots: 16 }, 16, 'failing'],
+  ])('has %s', (_what, window, more, slots, why) => {
+    expect(of(window, more)).toMatchObject({ slots, why });
+  });
+
+  it('comes to rest under steady bursts, and under a load that it can just not serve', () => {
+    // Forty every ten seconds, of 300 ms each: what the lane takes in two turns has room.
+    const bursts = (slots: number) => windowOf(4, 300, { shed: Math.max(0, 40 - 2 * slots) * 30, inFlight: 1_200 * Math.min(slots, 18) });
+    // Fourteen every two seconds at a consumer that serves six at a time, in 600 ms each: they wait for each other.
+    const crowded = (slots: number) => windowOf(7, 600 * Math.ceil(Math.min(slots, 14) / 6), { shed: Math.max(0, 14 - 3 * slots) * 150, inFlight: 2_100 * Math.min(slots, 7) });
+    for (const load of [bursts, crowded]) {
+      let slots = 8;
+      const sizes = Array.from({ length: 20 }, () => {
+        const to = of(load(slots), { slots })?.slots ?? slots;
+        return (slots = isWorthIt(slots, to) ? to : slots);
+      });
+      expect(new Set(sizes.slice(10)).size, sizes.join()).toBeLessThanOrEqual(1);
+    }
   });
 
   it('is not known of a window that says too little', () => {
@@ -40,8 +66,8 @@ describe('a lane that sizes itself', () => {
 
   it('stays within its bounds, whatever was measured', () => {
     fc.assert(fc.property(fc.double({ min: 0, max: 1_000, noNaN: true }), fc.integer({ min: 1, max: 60_000 }), fc.integer({ min: 1, max: lane.maxSlots }), fc.integer({ min: 1, max: 5_000 }), (perSecond, ms, slots, fleet) => {
-      const found = suggestedLane(windowOf(perSecond, ms, { shed: perSecond }), slots, laneCeiling(fleet), nowEpochMs)?.slots ?? 0;
-      expect(found >= lane.minSlots && found <= lane.maxSlots && (msOf(binOf(ms)) <= limits.slowMs || found <= limits.slowSlots)).toBe(true);
+      const found = suggestedLane(windowOf(perSecond, ms, { shed: perSecond }), laneWith({ slots }), laneCeiling(fleet), nowEpochMs)?.slots ?? 0;
+      expect(found >= lane.minSlots && found <= lane.maxSlots && (msOf(binOf(ms)) <= limits.slowMs || found <= Math.max(limits.slowSlots, Math.ceil(slots / 2)))).toBe(true);
     }));
   });
 

@@ -28,6 +28,8 @@ describe('the sentence', () => {
   it.each<[Partial<Evidence>, string]>([
     [{}, '95 of 100 requests end within 10.0 s; 8 at a time are then 48.0 a minute. 3.2 a second are offered: it falls behind. To keep up, 95 of 100 must end within 2.5 s.'],
     [{ offeredPerSecond: 0.5 }, '95 of 100 requests end within 10.0 s; 8 at a time are then 48.0 a minute. 30.0 a minute are offered: it keeps up.'],
+    [{ offeredPerSecond: 0.5, shedShare: 0.2 }, '95 of 100 requests end within 10.0 s; 8 at a time are then 48.0 a minute. 30.0 a minute are offered, yet 20 % of what came found no room: it comes in bursts, or is held up.'],
+    [{ offeredPerSecond: 0.5, window: { sinceEpochMs: 0, attempts: 40, failed: 38, lastFailure: '503' } }, '95 of 100 requests end within 10.0 s; 8 at a time are then 48.0 a minute. 30.0 a minute are offered, which the lane allows, but 38 of 40 attempts failed.'],
     [{ offeredPerSecond: 0.8 }, '95 of 100 requests end within 10.0 s; 8 at a time are then 48.0 a minute. 48.0 a minute are offered: it keeps up.'],
     [{ offeredPerSecond: 0 }, '95 of 100 requests end within 10.0 s; 8 at a time are then 48.0 a minute.'],
     [{ offeredPerSecond: undefined, latencyMs: { p50: 1, p95: 40, p99: 50 }, sustainablePerSecond: 200 }, '95 of 100 requests end within 40 ms; 8 at a time are then 200.0 a second.'],

@@ -2,7 +2,7 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { AttemptOutcome } from '../../lambdas/shared/core/outcome.ts';
 import { binOf, emptyTally } from '../../lambdas/shared/core/statistics.ts';
-import { bodyOf, receivedOf, timed } from '../support/builders.ts';
+import { bodyOf, openBreaker, receivedOf, timed } from '../support/builders.ts';
 import { Harness } from '../support/deliver-harness.ts';
 import { answered } from '../support/fakes.ts';
 
@@ -55,7 +55,7 @@ describe('a cut-off in haste', () => {
     await measured();
     h.http.script = () => cutOff;
     for (let i = 0; i < 3; i++) await attempt();
-    expect([budgets(), await samples()]).toEqual([[3_000, 3_000, 3_000], undefined]);
+    expect([budgets(), await samples(), (await h.lane()).failures]).toEqual([[3_000, 3_000, 3_000], undefined, 0]);
     expect((await h.lane()).window).toMatchObject({ attempts: 103, cutOff: 3, delivered: 100 });
     await attempt();
     // What is cut off then does.
@@ -68,6 +68,26 @@ describe('a cut-off in haste', () => {
     h.http.script = () => ({ ...cutOff, cause: 'ECONNRESET' });
     await attempt();
     expect([await samples(), (await h.lane()).window?.cutOff]).toEqual([1, 0]);
+  });
+});
+
+describe('with the longest time', () => {
+  it('a canary is tried: its verdict counts, and the breaker closes or opens for longer', async () => {
+    await measured(10_000);
+    await h.store.lanes.moveBreaker('acme', undefined, openBreaker({ untilEpochMs: h.clock.nowEpochMs() }));
+    h.http.script = () => ({ ...cutOff, ...timed(15_000) });
+    await h.serve([receivedOf(bodyOf({ eventId: 'canary' }), { sentEpochMs: h.clock.nowEpochMs() })]);
+    expect([budgets(), (await h.lane()).breaker]).toMatchObject([[15_000], { state: 'open', trips: 2, canary: undefined }]);
+  });
+
+  it('a last attempt is made', async () => {
+    await measured();
+    h.http.script = (_request, nth) => (nth < 2 ? answered(503) : answered(200));
+    for (let i = 0; i < 3; i++) {
+      await attempt('late');
+      h.clock.advance(600_000);
+    }
+    expect([budgets(), h.record({ eventId: 'late' })?.state]).toEqual([[3_000, 15_000, 15_000], 'delivered']);
   });
 });
 

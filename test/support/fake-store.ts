@@ -59,7 +59,8 @@ export class FakeStore {
     lane.slots = maxInFlight;
     lane.isAuto = endpoint.config.autoLane;
     lane.cfg = endpoint.version;
-    [lane.pausedUntilEpochMs, lane.flag, lane.row, lane.learnedMs, lane.failures] = [undefined, undefined, undefined, undefined, 0];
+    [lane.pausedUntilEpochMs, lane.flag, lane.row, lane.failures] = [undefined, undefined, undefined, 0];
+    if (this.#configs.get(endpointId)?.config?.url !== endpoint.config.url) [lane.learnedMs, lane.window] = [undefined, undefined];
     lane.told = new Map();
     this.#lanes.set(endpointId, lane);
     this.#configs.set(endpointId, endpoint);
@@ -105,7 +106,7 @@ export class FakeStore {
     if (whileFailingSinceEpochMs !== undefined && lane.row?.sinceEpochMs !== whileFailingSinceEpochMs) return Promise.resolve('changed');
     if (slots !== undefined && lane.slots !== slots.from) return Promise.resolve('changed');
     lane.cfg = `${version}-${atEpochMs}`;
-    if (slots !== undefined) [lane.avail, lane.slots] = [lane.avail + slots.to - slots.from, slots.to];
+    if (slots !== undefined) [lane.avail, lane.slots, lane.learnedMs] = [lane.avail + slots.to - slots.from, slots.to, slots.learnedMs ?? lane.learnedMs];
     if (told !== undefined) lane.told.set(told.subject, told.note);
     this.#configs.set(endpointId, { ...stored, version: lane.cfg, config: { ...stored.config, ...fields } });
     return Promise.resolve('written');

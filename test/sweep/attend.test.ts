@@ -160,7 +160,7 @@ it('a window that ends teaches the lane how long answers take; one of an endpoin
 });
 
 describe('a lane that sizes itself', () => {
-  const busy = { attempts: 3_000, delivered: 3_000, offered: 3_000, inFlight: 24_000, busyMs: 1_800_000, answers: new Map([[binOf(600), 3_000]]) };
+  const busy = { attempts: 3_000, delivered: 3_000, offered: 3_000, inFlight: 6_000, busyMs: 1_800_000, answers: new Map([[binOf(600), 3_000]]) };
   /** A window of 5 minutes with 10 a second, of 600 ms each. */
   const endWindow = async (tally: Partial<Tally> = busy, more: Partial<AttendDeps> = {}) => {
     await count('acme', tally);

@@ -12,7 +12,7 @@ import { records } from '../limits/numbers.ts';
 import type { Endpoint, StoredEndpoint } from '../ports/index.ts';
 import { toEndpoint, toPlain } from './dynamodb-endpoints.ts';
 import { cancellation } from './dynamodb-errors.ts';
-import { autoName, learnedName, rowNames, sk, toldNames, toLane } from './dynamodb-lane-item.ts';
+import { autoName, learnedName, rowNames, sk, toldNames, toLane, windowAttributes } from './dynamodb-lane-item.ts';
 import { Expressions } from './expressions.ts';
 import { pauseBriefly, whileNotApplied, type Pause } from './repeat.ts';
 
@@ -95,7 +95,7 @@ export function createDynamoDbRegistry(db: DynamoDBClient, table: string, pause:
       if (over !== undefined && over !== there) return 'changed';
       const members = [
         { Put: configPut(table, endpoint) },
-        { Update: { ...key(endpointId, sk.lane), ...laneUpdate(before.lane, endpoint.version, { slots: maxInFlight, isAuto: autoLane }) } },
+        { Update: { ...key(endpointId, sk.lane), ...laneUpdate(before.lane, endpoint.version, { slots: maxInFlight, isAuto: autoLane, isElsewhere: before.endpoint?.config?.url !== endpoint.config.url }) } },
       ];
       return (await transact(members)) ? 'written' : 'changed';
     },
@@ -133,7 +133,7 @@ function configPut(table: string, endpoint: Endpoint) {
 }
 
 /** The lane's half of a put: slots in flight stay counted, so only the difference in size moves `avail`. */
-function laneUpdate(before: Lane | undefined, cfg: string, { slots, isAuto }: { slots: number; isAuto: boolean }) {
+function laneUpdate(before: Lane | undefined, cfg: string, { slots, isAuto, isElsewhere }: { slots: number; isAuto: boolean; isElsewhere: boolean }) {
   const x = new Expressions();
   const set = (name: string, value: unknown) => `${x.name(name)} = ${x.value(value)}`;
   if (before === undefined) {
@@ -148,8 +148,8 @@ function laneUpdate(before: Lane | undefined, cfg: string, { slots, isAuto }: { 
   const sets = [set('slots', slots), set('cfg', cfg), set('failures', 0), `${avail} = ${avail} + ${x.value(slots - before.slots)}`, ...(isAuto ? [set(autoName, true)] : [])];
   // `slots` too: a removed lane is `removed` again after it was put and removed meanwhile, perhaps with another size.
   return {
-    // What was there before asked for the pause, refused, failed, and took its time: whoever is told of it is told anew.
-    UpdateExpression: `SET ${sets.join(', ')} REMOVE ${[...['pausedUntil', 'flag', learnedName], ...rowNames, ...Object.values(toldNames), ...(isAuto ? [] : [autoName])].map((name) => x.name(name)).join(', ')}`,
+    // What was there before asked for the pause, refused and failed: whoever is told of it is told anew. Elsewhere other answers are to be measured.
+    UpdateExpression: `SET ${sets.join(', ')} REMOVE ${[...['pausedUntil', 'flag'], ...(isElsewhere ? [learnedName, ...(before.window === undefined ? [] : windowAttributes(before.window))] : []), ...rowNames, ...Object.values(toldNames), ...(isAuto ? [] : [autoName])].map((name) => x.name(name)).join(', ')}`,
     ConditionExpression: `${x.name('cfg')} = ${x.value(before.cfg)} AND ${x.name('slots')} = ${x.value(before.slots)}`,
     ...x.attributes(),
   };

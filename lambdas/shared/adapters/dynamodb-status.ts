@@ -4,7 +4,7 @@ import { marshall } from '@aws-sdk/util-dynamodb';
 import { ulid } from '../core/version.ts';
 import type { ChangeStatus, DisableEndpoint } from '../ports/index.ts';
 import { writeFailure } from './dynamodb-errors.ts';
-import { sk, toldNames, toldValue } from './dynamodb-lane-item.ts';
+import { learnedName, sk, toldNames, toldValue } from './dynamodb-lane-item.ts';
 import { laneUpdate } from './dynamodb-lane-write.ts';
 import { Expressions } from './expressions.ts';
 import { pauseBriefly, whileNotApplied, type Pause } from './repeat.ts';
@@ -47,9 +47,10 @@ export function createChangeStatus(db: DynamoDBClient, table: string, pause: Pau
   };
 }
 
-function resized(x: Expressions, { from, to }: { from: number; to: number }): { sets: string[]; clauses: string[] } {
+function resized(x: Expressions, { from, to, learnedMs }: { from: number; to: number; learnedMs?: number }): { sets: string[]; clauses: string[] } {
   const [slots, avail] = [x.name('slots'), x.name('avail')];
-  return { sets: [`${slots} = ${x.value(to)}`, `${avail} = ${avail} + ${x.value(to - from)}`], clauses: [`${slots} = ${x.value(from)}`] };
+  const learned = learnedMs === undefined ? [] : [`${x.name(learnedName)} = ${x.value(learnedMs)}`];
+  return { sets: [`${slots} = ${x.value(to)}`, `${avail} = ${avail} + ${x.value(to - from)}`, ...learned], clauses: [`${slots} = ${x.value(from)}`] };
 }
 
 /** Disables an endpoint that said that it is gone, and notes in the same write that somebody is to be told. */

@@ -50,13 +50,19 @@ export function measuredOf(current: Window | undefined, before: EndedWindow | un
 }
 
 /** The sentence that does the arithmetic (L7). */
-export function sentenceOf({ latencyMs, slots, offeredPerSecond, sustainablePerSecond }: Evidence): string {
+export function sentenceOf({ window, latencyMs, slots, shedShare, offeredPerSecond, sustainablePerSecond }: Evidence): string {
   if (latencyMs === undefined || sustainablePerSecond === undefined) return 'No attempt was measured lately.';
   const allows = `95 of 100 requests end within ${seconds(latencyMs.p95)}; ${slots} at a time are then ${rate(sustainablePerSecond)}.`;
   if (offeredPerSecond === undefined || offeredPerSecond === 0) return allows;
-  if (offeredPerSecond <= sustainablePerSecond) return `${allows} ${rate(offeredPerSecond)} are offered: it keeps up.`;
+  if (offeredPerSecond <= sustainablePerSecond) return `${allows} ${rate(offeredPerSecond)} are offered${standing(window, shedShare)}.`;
   const neededMs = (1_000 * slots) / offeredPerSecond;
   return `${allows} ${rate(offeredPerSecond)} are offered: it falls behind. To keep up, 95 of 100 must end within ${seconds(neededMs)}.`;
+}
+
+/** Of one whose lane is wide enough: nobody is told that it keeps up while it fails, or what comes finds no room. */
+function standing(window: Evidence['window'], shedShare = 0): string {
+  if (window !== undefined && window.failed > limits.failedShare * window.attempts) return `, which the lane allows, but ${window.failed} of ${window.attempts} attempts failed`;
+  return shedShare > limits.shedShare ? `, yet ${percent(shedShare)} of what came found no room: it comes in bursts, or is held up` : ': it keeps up';
 }
 
 /** The evidence as lines of text, each a name and what is to be said. */
@@ -82,8 +88,9 @@ const reasons: Readonly<Record<Suggestion['why'], string>> = {
   offered: 'offered × p95',
   slow: 'all that one gets whose p95 is above 3 s',
   ceiling: 'the share of all slots that one endpoint gets',
-  shed: 'twice as many, for what came had no room',
-  floor: 'the least of a lane that sizes itself',
+  short: 'twice as many, for what came had no room, or waits',
+  floor: 'a lane that sizes itself shrinks by a half at most, to no fewer than are needed at once',
+  failing: 'as it is, for it fails'
 };
 
 function suggestionText({ slots, sustainablePerSecond, why, isApplied }: NonNullable<Evidence['suggested']>): string {

@@ -148,7 +148,8 @@ export const sweep = {
 
 /** The status function: what a consumer asks of itself. */
 export const status = {
-  timeoutS: 5,
+  /** Three reads in a row, each with all its tries. */
+  timeoutS: 12,
   memoryMb: 256,
   /** At once: more are turned away, so that nobody who floods it takes anything from the deliveries. */
   concurrency: 5,
@@ -192,11 +193,12 @@ export const lane = {
 export const autoLane = {
   /** Share of the slots of all senders that one endpoint may have. */
   fleetShare: 0.1,
-  /** A p95 above this is slow, and gets so many slots at most. */
+  /** A p95 above this is slow, and gets so many slots at most, until it is below the other. */
   slowMs: 3_000,
+  quickMs: 2_000,
   slowSlots: 4,
-  /** What comes two at once must not be shed. */
-  leastSlots: 2,
+  /** Of what is well: a quiet night must not shed the morning. */
+  leastSlots: 4,
   /** A window with fewer attempts says too little. */
   minAttempts: 20,
   /** More than this share of what came had no room: it comes in bursts. */
@@ -351,6 +353,9 @@ export const statistics = {
   ttlS: 30 * 86_400,
   /** Kept of what the last failure said. */
   maxFailureLength: 40,
+  /** Above these nobody is told that they keep up. */
+  failedShare: 0.1,
+  shedShare: 0.05,
   /** Below any part of a rank that matters: 0.95 of 20 is 19.000000000000004 somewhere. */
   rankGrain: 1e-9,
 } as const;
@@ -368,7 +373,7 @@ export const adaptive = {
   healthyShare: 0.9,
   /** As many answers as make an older and longer time forgotten. */
   memory: 300,
-  /** So many cut off in a window, and more than this share of its attempts: it may have become slow. */
+  /** So many cut off in a window, or half of it, and more than this share of its attempts: it may have become slow. */
   doubtCutOffs: 3,
   doubtShare: 0.02,
 } as const;

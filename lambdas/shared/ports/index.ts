@@ -75,7 +75,7 @@ export type DisableEndpoint = (endpoint: Endpoint, reason: NonNullable<EndpointC
  */
 export type ChangeStatus = (
   endpoint: { readonly endpointId: string; readonly version: string },
-  to: { readonly fields: Partial<Pick<EndpointConfig, 'status' | 'pauses' | 'disabledFor' | 'maxInFlight'>>; readonly slots?: { readonly from: number; readonly to: number }; readonly atEpochMs: number; readonly told?: { readonly subject: NoticeSubject; readonly note: Told }; readonly whileFailingSinceEpochMs?: number },
+  to: { readonly fields: Partial<Pick<EndpointConfig, 'status' | 'pauses' | 'disabledFor' | 'maxInFlight'>>; readonly slots?: { readonly from: number; readonly to: number; readonly learnedMs?: number }; readonly atEpochMs: number; readonly told?: { readonly subject: NoticeSubject; readonly note: Told }; readonly whileFailingSinceEpochMs?: number },
 ) => Promise<'written' | 'changed' | 'busy'>;
 
 /** One message as SQS handed it over. */
