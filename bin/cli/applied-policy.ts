@@ -7,6 +7,8 @@ export function policiesOf(target: Target): Policies {
   return createDynamoDbPolicies(target.db, target.endpointsTable);
 }
 
+export const nameOf = ({ origin }: StoredEndpoint): string => origin?.policy?.name ?? noPolicy;
+
 /** What an endpoint is stored as; of one that is valid, with its defaults. */
 export function documentOf(endpoint: StoredEndpoint): Settings {
   return endpoint.config ?? endpoint.document;

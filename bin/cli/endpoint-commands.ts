@@ -7,7 +7,7 @@ import { createDynamoDbRegistry, type Registry } from '../../lambdas/shared/adap
 import type { Lane } from '../../lambdas/shared/core/lane.ts';
 import { pausesAfter } from '../../lambdas/shared/core/age.ts';
 import { forgotten } from '../../lambdas/shared/core/breaker.ts';
-import { sharedOf, type NamedPolicy, type Settings } from '../../lambdas/shared/core/policy.ts';
+import { noPolicy, sharedOf, type NamedPolicy, type Settings } from '../../lambdas/shared/core/policy.ts';
 import { ulid } from '../../lambdas/shared/core/version.ts';
 import type { EndpointConfig } from '../../lambdas/shared/limits/endpoint-schema.ts';
 import { idPattern } from '../../lambdas/shared/limits/message-schema.ts';
@@ -15,7 +15,7 @@ import { breaker as limits } from '../../lambdas/shared/limits/numbers.ts';
 import type { StoredEndpoint } from '../../lambdas/shared/ports/index.ts';
 import { addPauseCommands, wakeNow } from './pause-commands.ts';
 import { addPingCommand } from './ping-command.ts';
-import { documentOf, policyOf, shownPolicy, withPolicy, writtenOf } from './applied-policy.ts';
+import { documentOf, nameOf, policyOf, shownPolicy, withPolicy, writtenOf } from './applied-policy.ts';
 import { checkSchedule, documentIn, installationProblem, parseConfig, secretsFor, withoutSettings, withSettings } from './endpoint-document.ts';
 import { failure, readInput, table, usageError, type Output } from './output.ts';
 import type { Target } from './target.ts';
@@ -70,11 +70,15 @@ export function addEndpointCommands(program: Command, run: Run): void {
     .action(() =>
       run(async (target, out) => {
         const all = await registryOf(target).list();
+        // A column only where it says something.
+        const arePolicies = all.some(({ endpoint: e }) => nameOf(e) !== noPolicy);
         const rows = all.map(({ endpoint: e, lane }) => {
           const [status, url] = e.config === undefined ? ['invalid', e.problem] : [e.config.status, e.config.url];
-          return [endpointIdOf(e), status, String(lane.slots), url];
+          const policy = e.origin?.policy;
+          return [endpointIdOf(e), status, String(lane.slots), ...(arePolicies ? [policy === undefined ? '-' : `${policy.name} v${policy.version}`] : []), url];
         });
-        out.result(all.map(({ endpoint: e }) => whatApplies(e)), rows.length === 0 ? 'No endpoints. Add one: sluice endpoint put ID --url https://…' : table(['ENDPOINT', 'STATUS', 'LANE', 'URL'], rows));
+        const header = ['ENDPOINT', 'STATUS', 'LANE', ...(arePolicies ? ['POLICY'] : []), 'URL'];
+        out.result(all.map(({ endpoint: e }) => ({ ...whatApplies(e), policy: nameOf(e) })), rows.length === 0 ? 'No endpoints. Add one: sluice endpoint put ID --url https://…' : table(header, rows));
       }),
     );
 

@@ -2,10 +2,11 @@ import type { Command } from 'commander';
 import { endpointIdOf } from '../../lambdas/shared/adapters/dynamodb-endpoints.ts';
 import type { Registered } from '../../lambdas/shared/adapters/dynamodb-registry.ts';
 import { isInShare, noPolicy } from '../../lambdas/shared/core/policy.ts';
+import { nameOf, policiesOf } from './applied-policy.ts';
 import { checkedId, noSuchEndpoint, registryOf, type Run } from './endpoint-commands.ts';
 import { usageError, type Output } from './output.ts';
 import { currentPolicy } from './policy-document.ts';
-import { endRollout, isAt, nameOf, rolloutLines, rollOut } from './policy-rollout.ts';
+import { endRollout, isAt, rolloutLines, rollOut } from './policy-rollout.ts';
 import type { Target } from './target.ts';
 
 interface CohortOptions {
@@ -49,6 +50,8 @@ async function assign(target: Target, out: Output, name: string, ids: readonly s
   if (pending.length > 0) await out.confirm(`Give ${what} to ${pending.length === 1 ? `endpoint ${pending[0] ?? ''}` : `${pending.length} endpoints`}?`, options.yes ?? false);
   const rolledOut = await rollOut(target, out, { endpointIds, to, ...(options.from === undefined ? {} : { from: options.from }) });
   out.result(rolledOut, endpointIds.length === 0 ? 'No endpoint is meant: nothing was changed.' : rolloutLines(rolledOut).join('\n'));
+  const now = to === undefined ? undefined : await policiesOf(target).current(name);
+  if (now !== undefined && now.version !== to?.version) out.note(`Somebody else has made policy ${name} v${now.version} meanwhile. The same command rolls that out.`);
   endRollout(rolledOut);
 }
 

@@ -1,13 +1,12 @@
 import type { Command } from 'commander';
 import { noPolicy } from '../../lambdas/shared/core/policy.ts';
-import { policiesOf } from './applied-policy.ts';
+import { nameOf, policiesOf } from './applied-policy.ts';
 import { registryOf, type Run } from './endpoint-commands.ts';
 import { failure, table, time, type Output } from './output.ts';
 import { addAssignCommand } from './policy-assign-command.ts';
 import { addCheckCommand } from './policy-check-command.ts';
 import { currentPolicy, versionNumber } from './policy-document.ts';
 import { addRollbackCommand } from './policy-rollback-command.ts';
-import { nameOf } from './policy-rollout.ts';
 import { addSetCommand } from './policy-set-command.ts';
 import type { Target } from './target.ts';
 

@@ -6,7 +6,7 @@ import { scheduleProblem } from '../../lambdas/shared/core/schedule.ts';
 import { ulid } from '../../lambdas/shared/core/version.ts';
 import { policies as limits } from '../../lambdas/shared/limits/numbers.ts';
 import type { Endpoint, Origin, StoredEndpoint } from '../../lambdas/shared/ports/index.ts';
-import { ownSettings, policyOf, withPolicy, writtenOf } from './applied-policy.ts';
+import { nameOf, ownSettings, policyOf, withPolicy, writtenOf } from './applied-policy.ts';
 import { registryOf } from './endpoint-commands.ts';
 import { checkedConfig, installationProblem } from './endpoint-document.ts';
 import { listenForInterrupt } from './interrupt.ts';
@@ -26,7 +26,6 @@ export interface Rollout {
 /** What became of one. `same`: it was there already; `newer`: it has a later version; `elsewhere`: somebody else has moved or removed it. */
 type Moved = { readonly kind: 'moved' | 'same' | 'newer' | 'elsewhere' } | { readonly kind: 'failed'; readonly why: string };
 
-export const nameOf = ({ origin }: StoredEndpoint): string => origin?.policy?.name ?? noPolicy;
 /** Whether an endpoint has exactly this version, or none where none is meant. */
 export function isAt({ origin }: StoredEndpoint, to: Pick<NamedPolicy, 'name' | 'version'> | undefined): boolean {
   return origin?.policy?.name === to?.name && origin?.policy?.version === to?.version;

@@ -2,11 +2,11 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Command } from 'commander';
 import type { PolicyVersion } from '../../lambdas/shared/ports/index.ts';
 import { endpointIdOf } from '../../lambdas/shared/adapters/dynamodb-endpoints.ts';
-import { policiesOf } from './applied-policy.ts';
+import { nameOf, policiesOf } from './applied-policy.ts';
 import { registryOf, type Run } from './endpoint-commands.ts';
 import { failure, usageError, type Output } from './output.ts';
 import { addSettings, checkedName, checkSettings, saysSettings, settingsFrom, type SettingsOptions } from './policy-document.ts';
-import { endRollout, nameOf, rolloutLines, rollOut } from './policy-rollout.ts';
+import { endRollout, rolloutLines, rollOut } from './policy-rollout.ts';
 import { addSaid, saidOf, type SaidOptions } from './said.ts';
 import type { Target } from './target.ts';
 

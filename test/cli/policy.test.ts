@@ -82,6 +82,8 @@ describe('policy assign', () => {
     expect(await shown('slow')).toMatchObject({ policy: 'brisk', policyVersion: 1, budgetsMs: { read: 500 }, maxInFlight: 3, origins: { 'budgetsMs.read': 'policy brisk v1', maxInFlight: 'policy brisk v1' } });
     expect(await shown('patient')).toMatchObject({ policy: 'brisk', budgetsMs: { read: 8_000 }, origins: { 'budgetsMs.read': 'own', maxInFlight: 'policy brisk v1' } });
     expect(await shown('other')).toMatchObject({ policy: 'default', origins: {} });
+    expect((await cli('endpoint', 'ls')).stdout).toMatch(/^ENDPOINT +STATUS +LANE +POLICY +URL\n[^]*\nslow +enabled +3 +brisk v1 +https/);
+    expect((await done<{ endpointId: string; policy: string }[]>('endpoint', 'ls')).find(({ endpointId }) => endpointId === 'slow')?.policy).toBe('brisk');
     expect((await cli('status', 'slow')).stdout).toContain('Policy: brisk v1.');
     expect((await cli('status', 'other')).stdout).toContain('Policy: none.');
   });
