@@ -2,7 +2,7 @@ import { CfnOutput, Stack, type StackProps } from 'aws-cdk-lib';
 import type { Construct } from 'constructs';
 import { outputs } from '../lambdas/shared/limits/names.ts';
 import { records } from '../lambdas/shared/limits/numbers.ts';
-import { functionLimitsOf, type StageConfig } from './stage-config.ts';
+import { fleetSlotsOf, functionLimitsOf, type StageConfig } from './stage-config.ts';
 import { WebhookDelivery } from './webhook-delivery.ts';
 
 /** Properties of SluiceStack. */
@@ -42,6 +42,7 @@ export class SluiceStack extends Stack {
       pagesTopic: alarms.topics.page.topicArn,
       ticketsTopic: alarms.topics.ticket.topicArn,
       metricNamespace,
+      fleetSlots: String(fleetSlotsOf(stage)),
       // CloudFormation takes no empty value.
       statusUrl: status.url?.url ?? 'none',
     };

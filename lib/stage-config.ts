@@ -96,6 +96,11 @@ export function functionLimitsOf({ timeoutS, settleMarginMs, admitMarginMs }: Se
   return { timeoutS, settleMarginMs, admitMarginMs };
 }
 
+/** Deliveries that all senders of the queue may have under way at once: a lane that sizes itself gets a share of them. */
+export function fleetSlotsOf({ deliver: { maxConcurrency, batchSize } }: Pick<StageConfig, 'deliver'>): number {
+  return maxConcurrency * batchSize;
+}
+
 /** @throws StageConfigError if a relation between the stage's numbers does not hold. */
 export function assertStage(stage: StageConfig): void {
   const violations = checkStage(stage);

@@ -7,6 +7,7 @@ import { allow, newFunction } from './function.ts';
 import type { Notices } from './notices.ts';
 import type { SenderFunctionProps } from './sender-function.ts';
 import { indexArn } from './tables.ts';
+import { fleetSlotsOf } from './stage-config.ts';
 import { schedulerRole } from './wake-ups.ts';
 
 /** What the sweep function works on. */
@@ -32,6 +33,7 @@ export class SweepFunction extends Construct {
         [env.drainQueueUrl]: queues.drain.queueUrl,
         [env.deadLetterQueueUrl]: queues.deadLetter.queueUrl,
         [env.noticesTopicArn]: notices.topic.topicArn,
+        [env.fleetSlots]: String(fleetSlotsOf(stage)),
       },
       metricNamespace,
       statements: sweepStatements(props),

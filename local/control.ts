@@ -2,6 +2,7 @@
 import type { EmbeddedAws } from './embedded-aws.ts';
 import { AwsError } from './emulator.ts';
 import type { LambdaHost } from './lambda-host.ts';
+import { measured } from './measured.ts';
 import { type SkipOptions, skipToNext } from './skip.ts';
 import type { Wire } from './wire.ts';
 
@@ -31,6 +32,12 @@ export function addControlRoutes(embedded: EmbeddedAws): void {
     await host(name).kill(pid);
     return { killed: pid };
   });
+  wire.route('POST', '/_sluice/throttle', (body) => {
+    const { function: name, throttled } = body as { function: string; throttled: boolean };
+    host(name).throttle(throttled);
+    return { throttled };
+  });
+  wire.route('GET', '/_sluice/measured', () => measured(embedded));
   wire.route('POST', '/_sluice/skip', (body) => skipToNext(embedded, body as SkipOptions));
   addStopRoutes(wire, found);
   addFaultRoutes(wire, found);
@@ -41,10 +48,10 @@ type Find = (name: string) => { spec: { roleName: string }; host: LambdaHost };
 
 function addStopRoutes(wire: Wire, find: Find): void {
   wire.route('POST', '/_sluice/stop-at', (body) => {
-    const { function: name = 'deliver', call, when } = body as { function?: string; call: number; when: 'before' | 'after' };
+    const { function: name = 'deliver', call, when, operation } = body as { function?: string; call: number; when: 'before' | 'after'; operation?: string };
     if (!Number.isInteger(call) || (when !== 'before' && when !== 'after')) throw new AwsError('ValidationException', 'call: a whole number; when: before or after');
     const { spec, host } = find(name);
-    wire.interference.arm({ role: spec.roleName, call, when, kill: (environmentId) => host.kill(environmentId) });
+    wire.interference.arm({ role: spec.roleName, call, when, operation, kill: (environmentId) => host.kill(environmentId) });
     return wire.interference.stopState();
   });
   wire.route('GET', '/_sluice/stop-at', () => wire.interference.stopState());

@@ -27,6 +27,8 @@ export interface StopOrder {
   readonly role: string;
   /** Counted from 1, from now on. A number that is never reached only counts. */
   readonly call: number;
+  /** Counts these only, such as `Publish`; default: all. */
+  readonly operation?: string | undefined;
   readonly when: Stop['when'];
   /** Kills a worker process and resolves when it is gone. */
   kill(environmentId: string): Promise<void>;
@@ -94,6 +96,7 @@ export class Interference {
   stopFor(call: WireCall): Stop | undefined {
     const order = this.#order;
     if (order === undefined || call.caller !== order.role || !hasEffect(call)) return undefined;
+    if ((order.operation ?? call.operation) !== call.operation) return undefined;
     const { service, operation, resource } = call;
     const counted = { service, operation, resource };
     if (this.#counted.push(counted) !== order.call) return undefined;

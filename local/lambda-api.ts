@@ -1,7 +1,7 @@
 /** The part of Lambda's API by which functions are invoked, and event source mappings switched off and on. */
 import { AwsError, type JsonObject, account, region } from './emulator.ts';
 import type { EventSourceMapping } from './event-source-mapping.ts';
-import type { LambdaHost } from './lambda-host.ts';
+import { type LambdaHost, throttledType } from './lambda-host.ts';
 
 const mappingPath = /^\/2015-03-31\/event-source-mappings\/([^/]+)\/?$/;
 const functionPath = /^\/2015-03-31\/functions\/([^/]+)\/invocations$/;
@@ -75,6 +75,7 @@ export class LambdaApi {
     const headers = { 'x-amz-executed-version': '$LATEST' };
     if (result.kind === 'ok') return { body: result.payload, headers };
     const { errorType, errorMessage } = result;
+    if (errorType === throttledType) throw new AwsError(throttledType, errorMessage, { status: 429 });
     return { body: { errorType, errorMessage }, headers: { ...headers, 'x-amz-function-error': 'Unhandled' } };
   }
 }

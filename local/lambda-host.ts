@@ -17,15 +17,37 @@ export class LambdaHost {
   /** Value: whether an invocation (or the start) has it. */
   readonly #environments = new Map<LambdaEnvironment, { busy: boolean }>();
   readonly #waiting: (() => void)[] = [];
+  readonly #counts = { errors: 0, throttles: 0 };
   #closed = false;
+  #throttled = false;
 
   constructor(fn: HostedFunction, options: LambdaHostOptions) {
     this.#function = fn;
     this.#options = options;
   }
 
-  /** Never rejects: what goes wrong in the function, or because of close(), is an `error` result. */
+  /** Never rejects: what goes wrong in the function, or because of close(), is an `error` result; so is a throttle. */
   async invoke(event: unknown): Promise<InvokeResult> {
+    if (this.#throttled) {
+      this.#counts.throttles++;
+      return { ...throttledOutcome, durationMs: 0, cold: false };
+    }
+    const result = await this.#run(event);
+    if (result.kind === 'error') this.#counts.errors++;
+    return result;
+  }
+
+  /** Refuses all invocations, or none any more, as Lambda does where the account's concurrency is used up. */
+  throttle(throttled: boolean): void {
+    this.#throttled = throttled;
+  }
+
+  /** From the start, as CloudWatch counts them: a throttle is no error. */
+  counts(): { readonly errors: number; readonly throttles: number } {
+    return { ...this.#counts };
+  }
+
+  async #run(event: unknown): Promise<InvokeResult> {
     while (!this.#closed && !this.#hasRoom()) await new Promise<void>((resolve) => this.#waiting.push(resolve));
     if (this.#closed) return { ...hostClosed, durationMs: 0, cold: false };
     const idle = this.#takeIdle();
@@ -93,4 +115,7 @@ export class LambdaHost {
   }
 }
 
+/** The error of Lambda's API that says so. */
+export const throttledType = 'TooManyRequestsException';
+const throttledOutcome: Outcome = { kind: 'error', errorType: throttledType, errorMessage: 'Rate Exceeded.' };
 const hostClosed: Outcome = { kind: 'error', errorType: 'Sandbox.Closed', errorMessage: 'The host was closed' };

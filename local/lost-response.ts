@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { doubtsOf, type DeliveryRecord } from '../lambdas/shared/core/record.ts';
 import { type EffectsCustomer, type Had, startEffectsCustomer } from './effects-customer.ts';
 import type { EmbeddedAws } from './embedded-aws.ts';
-import { Driver, newEventId, type Play, type PlayOptions, report, type StartPlay } from './play.ts';
+import { Driver, newEventId, type Play, playOf, type PlayOptions, report, type StartPlay } from './play.ts';
 import { skipToNext } from './skip.ts';
 import { Trace } from './trace.ts';
 
@@ -22,22 +22,13 @@ export const startLostResponse: StartPlay = async (embedded, authority, options)
   const drops = (endpointId: string, nth: number) => endpointId === names.reconcile || nth === 1;
   const customer = await startEffectsCustomer(authority, drops, (had) => trace.say(textOf(had), had.endpointId));
   const scenario = new LostResponse(embedded, customer, trace, options);
-  const playing = scenario.play();
-  let isStopping = false;
-  if (!options.once) {
-    playing.then(() => trace.say('that was all; Ctrl-C ends it'), (error: unknown) => {
-      // At the end the wire closes under the last look.
-      if (!isStopping) console.error(error);
-    });
-  }
-  return {
-    finished: options.once ? playing : new Promise(() => undefined),
+  return playOf(scenario.play(), options, {
+    told: () => trace.say('that was all; Ctrl-C ends it'),
     stop: async () => {
-      isStopping = true;
       scenario.stop();
       await customer.close();
     },
-  };
+  });
 };
 
 function textOf({ method, eventId, possibleDuplicate, isNew, effect, status }: Had): string {

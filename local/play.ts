@@ -35,6 +35,24 @@ export interface PlayOptions {
 
 export type StartPlay = (embedded: EmbeddedAws, authority: Authority, options: PlayOptions) => Promise<Play>;
 
+/** A story that is told to its end: with `once` that is all, else it stays up until it is stopped. */
+export function playOf(telling: Promise<boolean>, { once }: PlayOptions, { told, stop }: { told: () => void; stop: () => Promise<void> }): Play {
+  let isStopping = false;
+  if (!once) {
+    telling.then(told, (error: unknown) => {
+      // At the end the wire closes under the last look.
+      if (!isStopping) console.error(error);
+    });
+  }
+  return {
+    finished: once ? telling : new Promise(() => undefined),
+    stop: () => {
+      isStopping = true;
+      return stop();
+    },
+  };
+}
+
 export const newEventId = (): string => `evt_${ulid(Date.now(), randomBytes(10))}`;
 const greeting = { hello: 'wörld 🌊', n: 1 };
 

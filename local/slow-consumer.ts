@@ -8,7 +8,7 @@ import { budgets, lane } from '../lambdas/shared/limits/numbers.ts';
 import { runSluice } from './command-line.ts';
 import { type Consumer, healthy, startConsumer } from './consumers.ts';
 import type { EmbeddedAws } from './embedded-aws.ts';
-import { Driver, newEventId, type Play, type PlayOptions, report, type StartPlay } from './play.ts';
+import { Driver, newEventId, type Play, playOf, type PlayOptions, report, type StartPlay } from './play.ts';
 import { skipToNext } from './skip.ts';
 import { Trace } from './trace.ts';
 
@@ -27,22 +27,13 @@ const skipMs = 20_000;
 export const startSlowConsumer: StartPlay = async (embedded, authority, options): Promise<Play> => {
   const consumers: Consumers = { slow: await startConsumer(authority, healthy), well: await startConsumer(authority, healthy) };
   const scenario = new SlowConsumer(embedded, consumers, options);
-  const playing = scenario.play();
-  let isStopping = false;
-  if (!options.once) {
-    playing.then(() => console.log('That was all; Ctrl-C ends it.'), (error: unknown) => {
-      // At the end the wire closes under the last look.
-      if (!isStopping) console.error(error);
-    });
-  }
-  return {
-    finished: options.once ? playing : new Promise(() => undefined),
+  return playOf(scenario.play(), options, {
+    told: () => console.log('That was all; Ctrl-C ends it.'),
     stop: async () => {
-      isStopping = true;
       scenario.stop();
       await Promise.all([consumers.slow.close(), consumers.well.close()]);
     },
-  };
+  });
 };
 
 interface Consumers {

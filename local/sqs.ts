@@ -1,10 +1,11 @@
+import { aws } from '../lambdas/shared/limits/numbers.ts';
 import { AwsError, type Emulator, type JsonObject, queueArn, queueNameOf, region } from './emulator.ts';
 import { SqsStore, handlers, toAwsError } from './fauxqs.ts';
 import { Messages, send, sendBatch } from './sqs-messages.ts';
 import { MoveTasks, sourceQueuesOf } from './sqs-move-tasks.ts';
 import { SqsPersistence } from './sqs-persistence.ts';
 import { checkMessage, invalidValue, limits, queueMissing, sqsError } from './sqs-strict.ts';
-import type { Queue, Store } from './types/fauxqs.d.ts';
+import type { Message, Queue, Store } from './types/fauxqs.d.ts';
 
 /** Visibility and delays end in the background, so that the queue's counts are true although nobody receives. */
 const timersMs = 200;
@@ -23,10 +24,14 @@ export interface QueueState {
   ready: number;
   /** Received and not deleted, or delayed. */
   hidden: number;
+  /** Of these, received and not deleted. */
+  inFlight: number;
   /** When the first of the hidden ones becomes visible. */
   nextVisibleEpochMs: number | undefined;
   /** Highest receive count of a message. */
   mostReceives: number;
+  /** When the oldest message was sent that SQS counts for its age. */
+  oldestSentEpochMs: number | undefined;
 }
 
 export interface Sqs extends Emulator {
@@ -143,9 +148,17 @@ function stateOf(queue: Queue): QueueState {
   return {
     ready: queue.messages.length,
     hidden: visible.length,
-    nextVisibleEpochMs: visible.length === 0 ? undefined : Math.min(...visible),
-    mostReceives: Math.max(0, ...messages.map((one) => one.approximateReceiveCount)),
+    inFlight: inFlight.length,
+    nextVisibleEpochMs: visible.length === 0 ? undefined : visible.reduce((first, one) => Math.min(first, one)),
+    mostReceives: messages.reduce((most, one) => Math.max(most, one.approximateReceiveCount), 0),
+    oldestSentEpochMs: oldestSentOf([...queue.messages, ...inFlight.map((one) => one.message)]),
   };
+}
+
+/** Of what SQS takes for its age of the oldest message, which leaves out what was received again and again. */
+function oldestSentOf(messages: readonly Message[]): number | undefined {
+  const counted = messages.filter((one) => one.approximateReceiveCount < aws.sqsAgeReceives);
+  return counted.length === 0 ? undefined : counted.reduce((first, one) => Math.min(first, one.sentTimestamp), Infinity);
 }
 
 /** Starts SQS in this process: fauxqs's queues behind checks that make them as strict as the service. */

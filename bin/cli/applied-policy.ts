@@ -1,5 +1,6 @@
 import { createDynamoDbPolicies } from '../../lambdas/shared/adapters/dynamodb-policies.ts';
 import { merged, noPolicy, originsOf, ownOf, sharedOf, withoutShared, type NamedPolicy, type Settings } from '../../lambdas/shared/core/policy.ts';
+import type { EndpointConfig } from '../../lambdas/shared/limits/endpoint-schema.ts';
 import type { Policies, StoredEndpoint } from '../../lambdas/shared/ports/index.ts';
 import type { Target } from './target.ts';
 
@@ -9,9 +10,19 @@ export function policiesOf(target: Target): Policies {
 
 export const nameOf = ({ origin }: StoredEndpoint): string => origin?.policy?.name ?? noPolicy;
 
+/** As operators write it: of a lane that sizes itself no size. */
+export function asWritten({ autoLane, ...document }: Settings): Settings {
+  return autoLane === true ? { ...document, maxInFlight: 'auto' } : document;
+}
+
+/** A lane that goes on sizing itself keeps the size that it has. */
+export function keptSize(config: EndpointConfig, before: StoredEndpoint | undefined): Partial<Pick<EndpointConfig, 'maxInFlight'>> {
+  return config.autoLane && before?.config?.autoLane === true ? { maxInFlight: before.config.maxInFlight } : {};
+}
+
 /** What an endpoint is stored as; of one that is valid, with its defaults. */
 export function documentOf(endpoint: StoredEndpoint): Settings {
-  return endpoint.config ?? endpoint.document;
+  return asWritten(endpoint.config ?? endpoint.document);
 }
 
 /** The version that an endpoint has, with what it says: nothing where somebody has removed it, and then all that it said is the endpoint's own. */
@@ -42,6 +53,6 @@ export async function shownPolicy(target: Target, endpoint: StoredEndpoint) {
   return {
     policy: policy?.name ?? noPolicy,
     ...(policy === undefined ? {} : { policyVersion: policy.version }),
-    ...(endpoint.config === undefined ? {} : { origins: originsOf(endpoint.config, ownSettings(endpoint, policy), policy) }),
+    ...(endpoint.config === undefined ? {} : { origins: originsOf(documentOf(endpoint), ownSettings(endpoint, policy), policy) }),
   };
 }

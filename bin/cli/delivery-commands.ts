@@ -11,6 +11,7 @@ import type { Registered } from '../../lambdas/shared/adapters/dynamodb-registry
 import { claimKeyOf, endpointIdOfKey, recordKeyOf } from '../../lambdas/shared/core/keys.ts';
 import { triedFromEpochMs, type Breaker } from '../../lambdas/shared/core/breaker.ts';
 import { readBudgetOf } from '../../lambdas/shared/core/adaptive.ts';
+import { laneCeiling, suggestedLane } from '../../lambdas/shared/core/auto-lane.ts';
 import { evidenceLines, evidenceOf, measuredOf, sentenceOf, type Evidence } from '../../lambdas/shared/core/evidence.ts';
 import { isStopped } from '../../lambdas/shared/core/fleet.ts';
 import { inFlight } from '../../lambdas/shared/core/lane.ts';
@@ -146,9 +147,15 @@ async function waitFor(target: Target, out: Output, recordKey: string, waiting: 
 }
 
 /** What was measured of one endpoint (L7). */
-async function evidenceFor(target: Target, { endpoint, lane }: Registered, nowEpochMs: number): Promise<Evidence> {
+async function evidenceFor(target: Target, registered: Registered, nowEpochMs: number): Promise<Evidence> {
+  const { endpoint, lane } = registered;
   const newest = target.statisticsTable === undefined ? [] : await createEndedWindows(target.db, target.statisticsTable).newest(endpointIdOf(endpoint), 1);
-  return evidenceOf(lane, measuredOf(lane.window, newest[0], nowEpochMs), nowEpochMs);
+  const window = measuredOf(lane.window, newest[0], nowEpochMs);
+  const suggested = target.fleetSlots === undefined ? undefined : suggestedLane(window, lane.slots, laneCeiling(target.fleetSlots), nowEpochMs);
+  return {
+    ...evidenceOf(lane, window, nowEpochMs), ...readBudgetFor(registered),
+    ...(suggested === undefined ? {} : { suggested: { ...suggested, isApplied: lane.isAuto } }),
+  };
 }
 
 /** Of an endpoint whose read budget follows what is measured: what a delivery that is tried now for the first time would get (T5). */
@@ -179,7 +186,7 @@ async function status(target: Target, out: Output, id: string | undefined): Prom
     unknown: unknown === undefined ? null : (unknown.get(endpointIdOf(endpoint)) ?? 0),
     policy: endpoint.origin?.policy ?? null,
   }));
-  const evidence = one === undefined ? undefined : { ...(await evidenceFor(target, one, nowEpochMs)), ...readBudgetFor(one) };
+  const evidence = one === undefined ? undefined : await evidenceFor(target, one, nowEpochMs);
   const stopped = isStopped(await createFleetSwitch(target.db, target.endpointsTable).read());
   const queues = {
     delivery: await depth(target, target.deliveryQueueUrl),

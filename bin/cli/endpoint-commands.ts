@@ -15,7 +15,7 @@ import { breaker as limits } from '../../lambdas/shared/limits/numbers.ts';
 import type { StoredEndpoint } from '../../lambdas/shared/ports/index.ts';
 import { addPauseCommands, wakeNow } from './pause-commands.ts';
 import { addPingCommand } from './ping-command.ts';
-import { documentOf, nameOf, policyOf, shownPolicy, withPolicy, writtenOf } from './applied-policy.ts';
+import { asWritten, documentOf, keptSize, nameOf, policyOf, shownPolicy, withPolicy, writtenOf } from './applied-policy.ts';
 import { checkSchedule, documentIn, installationProblem, parseConfig, secretsFor, withoutSettings, withSettings } from './endpoint-document.ts';
 import { failure, readInput, table, usageError, type Output } from './output.ts';
 import type { Target } from './target.ts';
@@ -111,7 +111,7 @@ async function put(target: Target, out: Output, id: string, options: PutOptions)
   }
   const breaker = await forgetBreaker(target, id);
   const woken = await wakeHeld(target, id);
-  const changed = before === undefined ? [] : changedFields(documentOf(before), config);
+  const changed = before === undefined ? [] : changedFields(documentOf(before), asWritten(config));
   const shown = { endpointId: id, version, created: before === undefined, changed, ...(breaker === 'nothing' ? {} : { breaker }), ...made };
   const lines = [
     `${before === undefined ? 'Created' : 'Updated'} endpoint ${id} (version ${version}).`,
@@ -144,7 +144,7 @@ async function wakeHeld(target: Target, id: string, seen?: Lane): Promise<'woken
 /** Pauses are noted when the status changes, and stay with the endpoint whatever replaces the rest of it; so does why it is disabled. */
 function withHistory(config: EndpointConfig, before: StoredEndpoint | undefined): EndpointConfig {
   const pauses = pausesAfter(before?.config?.pauses ?? config.pauses, config.status, Date.now());
-  return { ...config, pauses, disabledFor: config.status === 'disabled' ? (before?.config?.disabledFor ?? null) : null };
+  return { ...config, ...keptSize(config, before), pauses, disabledFor: config.status === 'disabled' ? (before?.config?.disabledFor ?? null) : null };
 }
 
 /**
@@ -191,7 +191,7 @@ async function configFrom(target: Target, id: string, options: PutOptions, befor
 
 /** What an endpoint is delivered to by, or why it is not and what there is to repair. */
 function whatApplies(endpoint: StoredEndpoint) {
-  if (endpoint.config !== undefined) return endpoint.config;
+  if (endpoint.config !== undefined) return documentOf(endpoint);
   const { endpointId, problem, document } = endpoint;
   return { endpointId, problem, stored: document };
 }

@@ -124,8 +124,8 @@ async function wakeAll(target: Target, out: Output): Promise<{ woken: number; fa
 }
 
 /** The lane says so first: were the message lost, the sweep would find the endpoint overdue. */
-export async function wakeNow(target: Target, id: string, lane: Lane): Promise<void> {
-  if (lane.holding !== undefined) await wakeFrom(target, id, lane.holding.wakeAtEpochMs);
+export async function wakeNow(target: Target, id: string, lane: Lane | undefined): Promise<void> {
+  if (lane?.holding !== undefined) await wakeFrom(target, id, lane.holding.wakeAtEpochMs);
 }
 
 /** A run that is alive refuses the message; but it cannot end over a wake-up that was moved, and comes again at once. */

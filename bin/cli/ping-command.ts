@@ -10,13 +10,12 @@ import { createChangeStatus } from '../../lambdas/shared/adapters/dynamodb-statu
 import type { Registered } from '../../lambdas/shared/adapters/dynamodb-registry.ts';
 import { pausesAfter } from '../../lambdas/shared/core/age.ts';
 import { held } from '../../lambdas/shared/core/decide.ts';
-import { pausedUnanswered, type Told } from '../../lambdas/shared/core/escalation.ts';
+import { pausedUnanswered } from '../../lambdas/shared/core/escalation.ts';
 import { isStopped } from '../../lambdas/shared/core/fleet.ts';
 import { recordKeyOf } from '../../lambdas/shared/core/keys.ts';
 import { parseMessage } from '../../lambdas/shared/core/parse.ts';
 import { blankRecord, type DeliveryRecord } from '../../lambdas/shared/core/record.ts';
 import { ulid } from '../../lambdas/shared/core/version.ts';
-import type { EndpointConfig } from '../../lambdas/shared/limits/endpoint-schema.ts';
 import { pingDueEpochMs, pingEventType } from '../../lambdas/shared/limits/names.ts';
 import { breaker as limits, message as messageLimits } from '../../lambdas/shared/limits/numbers.ts';
 import { checkedId, noSuchEndpoint, registryOf, type Run } from './endpoint-commands.ts';
@@ -43,16 +42,16 @@ async function ping(target: Target, out: Output, id: string, timeout: string): P
   if (status !== 'enabled' && unanswered === undefined) throw failure(`Endpoint ${id} is ${status}: nothing is sent to it.`);
   if (isStopped(await createFleetSwitch(target.db, target.endpointsTable).read())) throw failure('All sending is stopped. Start it first: sluice resume --all');
   out.note(`Target: ${target.name}`);
-  const tried = unanswered === undefined ? undefined : await tryAgain(target, out, found, unanswered);
+  const tried = unanswered === undefined ? undefined : await tryAgain(target, out, found, unanswered, timeoutS);
   const recordKey = await holdPing(target, id);
   await tryBreakerNow(target, id);
-  const lane = (await registryOf(target).get(id))?.lane;
-  if (lane !== undefined) await wakeNow(target, id, lane);
-  const record = await answerTo(target, out, recordKey, timeoutS).catch(async (error: unknown) => {
-    await tried?.endAgain();
+  await wakeNow(target, id, (await registryOf(target).get(id))?.lane);
+  const record = await answerTo(target, out, { id, recordKey, timeoutS }).catch(async (error: unknown) => {
+    const became = await tried?.endAgain();
+    if (became !== undefined) out.note(became);
     throw error;
   });
-  if (record.state !== 'delivered') await tried?.endAgain();
+  const became = record.state === 'delivered' ? undefined : await tried?.endAgain();
   const breaker = (await registryOf(target).get(id))?.lane.breaker;
   const said = record.history.at(-1);
   const state = breaker?.state ?? 'closed';
@@ -60,34 +59,41 @@ async function ping(target: Target, out: Output, id: string, timeout: string): P
   const until = breaker?.state === 'open' ? `, until ${time(breaker.untilEpochMs)}` : '';
   const how = said?.outcome === 'answered' ? `${id} answered the ping: ${said.detail}` : `The ping to ${id} ended without an answer: ${said?.detail ?? 'no attempt was made'},`;
   out.result(shown, `${how} after ${said?.durationMs ?? 0} ms. Its breaker is ${state}${until}.`);
-  const stays = tried === undefined ? '' : ` ${id} stays paused.`;
-  if (record.state !== 'delivered') throw new CommandError(exit.failed, `The ping was not accepted: ${said?.detail ?? 'no attempt was made'}.${stays}`);
+  if (record.state !== 'delivered') throw new CommandError(exit.failed, `The ping was not accepted: ${said?.detail ?? 'no attempt was made'}.${became === undefined ? '' : ` ${became}`}`);
   if (tried !== undefined) out.note(`${id} is sent to again; what was held for it follows.`);
 }
 
 /**
  * Sends again to an endpoint that was paused because it did not answer. Its mark stays, as one that is not told: whatever becomes of this
- * command, the sweep pauses the endpoint again unless it has answered.
+ * command, the sweep pauses the endpoint again unless it has answered. Not before this command has had its time: the mark is claimed until then.
  */
-async function tryAgain(target: Target, out: Output, { endpoint }: Registered, paused: Told): Promise<{ endAgain(): Promise<void> }> {
+async function tryAgain(target: Target, out: Output, { endpoint }: Registered, paused: Paused, timeoutS: number): Promise<{ endAgain(): Promise<string> }> {
   const { config } = endpoint;
   if (config === undefined) throw new Error('an endpoint that cannot be used is not paused');
   const { endpointId } = config;
   const change = createChangeStatus(target.db, target.endpointsTable);
-  const note = (isTold: boolean) => ({ subject: 'row' as const, note: { what: paused.what, atEpochMs: Date.now(), isTold } });
-  const set = async (version: string, before: EndpointConfig['pauses'], status: 'enabled' | 'paused') => {
-    const atEpochMs = Date.now();
-    return change({ endpointId, version }, { fields: { status, pauses: pausesAfter(before, status, atEpochMs) }, atEpochMs, told: note(status === 'paused') });
-  };
-  const answer = await set(endpoint.version, config.pauses, 'enabled');
+  const nowEpochMs = Date.now();
+  const claim = { what: paused.what, atEpochMs: nowEpochMs + timeoutS * 1_000, isTold: false };
+  const fields = { status: 'enabled' as const, pauses: pausesAfter(config.pauses, 'enabled', nowEpochMs) };
+  const answer = await change({ endpointId, version: endpoint.version }, { fields, atEpochMs: nowEpochMs, told: { subject: 'row', note: claim } });
   if (answer !== 'written') throw failure(answer === 'changed' ? `Endpoint ${endpointId} was changed by somebody else meanwhile. Repeat the command.` : 'DynamoDB is busy: nothing was sent. Repeat the command.');
   out.note(`${endpointId} was paused for it did not answer; it is asked again.`);
-  return {
-    async endAgain() {
-      const now = (await registryOf(target).get(endpointId))?.endpoint;
-      if (now?.config?.status === 'enabled') await set(now.version, now.config.pauses, 'paused');
-    },
-  };
+  return { endAgain: () => pauseAgain(target, endpointId, paused) };
+}
+
+type Paused = NonNullable<ReturnType<typeof pausedUnanswered>>;
+
+/** Unless it has answered another delivery meanwhile. @returns what has become of it */
+async function pauseAgain(target: Target, endpointId: string, { what, sinceEpochMs }: Paused): Promise<string> {
+  const now = (await registryOf(target).get(endpointId))?.endpoint;
+  if (now?.config?.status !== 'enabled') return `${endpointId} is ${now?.config?.status ?? 'gone'}: somebody else has changed it meanwhile.`;
+  const atEpochMs = Date.now();
+  const answer = await createChangeStatus(target.db, target.endpointsTable)({ endpointId, version: now.version }, {
+    fields: { status: 'paused', pauses: pausesAfter(now.config.pauses, 'paused', atEpochMs) },
+    atEpochMs, told: { subject: 'row', note: { what, atEpochMs, isTold: true } }, whileFailingSinceEpochMs: sinceEpochMs,
+  });
+  if (answer === 'written') return `${endpointId} stays paused.`;
+  return answer === 'changed' ? `${endpointId} is sent to: it has answered another delivery meanwhile, or somebody has changed it.` : `DynamoDB is busy: ${endpointId} is paused again within minutes unless it answers.`;
 }
 
 /** Held like a delivery, before all others: the drain's next request to this endpoint is this one. */
@@ -109,20 +115,25 @@ async function holdPing(target: Target, endpointId: string): Promise<string> {
   return recordKey;
 }
 
+/** Between two looks at its breaker. */
+const tryMs = 2_000;
+
 const busy = () => failure('DynamoDB is busy: the ping was not sent. Repeat the command.');
 
-/** Lets the drain try an open breaker now; one whose canary is under way is left to it. */
-async function tryBreakerNow(target: Target, id: string): Promise<void> {
+/** Lets the drain try an open breaker now; one whose canary is under way is left to it. @returns true where it was to wait longer */
+async function tryBreakerNow(target: Target, id: string): Promise<boolean> {
   const lanes = createDynamoDbLanes(target.db, { endpoints: target.endpointsTable, deliveries: target.deliveriesTable });
   for (let tries = 0; tries < limits.swaps; tries++) {
     const breaker = (await registryOf(target).get(id))?.lane.breaker;
-    if (breaker?.state !== 'open' || breaker.canary !== undefined) return;
-    if ((await lanes.moveBreaker(id, breaker, { ...breaker, untilEpochMs: Date.now() })).kind === 'moved') return;
+    if (breaker?.state !== 'open' || breaker.canary !== undefined || breaker.untilEpochMs <= Date.now()) return false;
+    if ((await lanes.moveBreaker(id, breaker, { ...breaker, untilEpochMs: Date.now() })).kind === 'moved') return true;
   }
+  return false;
 }
 
-async function answerTo(target: Target, out: Output, recordKey: string, timeoutS: number): Promise<DeliveryRecord> {
+async function answerTo(target: Target, out: Output, { id, recordKey, timeoutS }: { id: string; recordKey: string; timeoutS: number }): Promise<DeliveryRecord> {
   const endsMs = performance.now() + timeoutS * 1_000;
+  let nextTryMs = performance.now() + tryMs;
   while (performance.now() < endsMs) {
     const record = await readRecord(target.db, target.deliveriesTable, recordKey);
     if (record !== undefined && record.state !== 'waiting') {
@@ -130,6 +141,11 @@ async function answerTo(target: Target, out: Output, recordKey: string, timeoutS
       return record;
     }
     out.progress('the ping waits for its turn');
+    if (performance.now() >= nextTryMs) {
+      // Another delivery was the canary, and failed: the breaker is open again, perhaps for longer than this command waits.
+      if (await tryBreakerNow(target, id)) await wakeNow(target, id, (await registryOf(target).get(id))?.lane);
+      nextTryMs = performance.now() + tryMs;
+    }
     await sleep(200);
   }
   throw failure(`No answer after ${timeoutS} s; the ping still waits for its turn: the lane may be full, or the drain busy. See: sluice status`);

@@ -6,7 +6,7 @@ import { scheduleProblem } from '../../lambdas/shared/core/schedule.ts';
 import { ulid } from '../../lambdas/shared/core/version.ts';
 import { policies as limits } from '../../lambdas/shared/limits/numbers.ts';
 import type { Endpoint, Origin, StoredEndpoint } from '../../lambdas/shared/ports/index.ts';
-import { nameOf, ownSettings, policyOf, withPolicy, writtenOf } from './applied-policy.ts';
+import { keptSize, nameOf, ownSettings, policyOf, withPolicy, writtenOf } from './applied-policy.ts';
 import { registryOf } from './endpoint-commands.ts';
 import { checkedConfig, installationProblem } from './endpoint-document.ts';
 import { listenForInterrupt } from './interrupt.ts';
@@ -106,7 +106,7 @@ function nextOf(target: Target, endpoint: StoredEndpoint, before: NamedPolicy | 
   if (endpoint.config === undefined) return `cannot be used as it is stored: ${endpoint.problem}. Repair it with sluice endpoint put.`;
   const checked = checkedConfig(withPolicy(writtenOf(endpoint, before), to), target);
   if (checked.config === undefined) return checked.problems.join('; ');
-  const { config } = checked;
+  const config = { ...checked.config, ...keptSize(checked.config, endpoint) };
   const older = installationProblem(config, target);
   if (older !== undefined) return older;
   // One that is short was accepted with the policy, or with what is the endpoint's own.

@@ -25,6 +25,8 @@ export interface Target {
   readonly payloadsTable: string;
   readonly statisticsTable: string | undefined;
   readonly drainQueueUrl: string;
+  /** Slots that all its senders have together; undefined where it is older and does not say. */
+  readonly fleetSlots: number | undefined;
   /** Where consumers ask how they stand. */
   readonly statusUrl: string | undefined;
   /** Name of the function that moves dead deliveries. */
@@ -127,6 +129,7 @@ function targetOf(name: string, settings: Partial<Pick<LocalFile, 'endpoint' | '
     // An older installation measures nothing.
     statisticsTable: found[outputs.statisticsTable],
     drainQueueUrl: value(outputs.drainQueueUrl),
+    fleetSlots: found[outputs.fleetSlots] === undefined ? undefined : Number(found[outputs.fleetSlots]),
     statusUrl: found[outputs.statusUrl] === 'none' ? undefined : found[outputs.statusUrl],
     replayFunction: value(outputs.replayFunction),
     logs,

@@ -21,6 +21,7 @@ export interface Settled {
   readonly release: boolean;
   /** The record as this delivery left it, where it is known. */
   readonly record?: DeliveryRecord;
+  /** Of an attempt; none of an operator's ping that was not accepted: it says enough to who sent it. */
   readonly verdict?: 'success' | 'failure';
   /** True where the endpoint's rate had no room for it, or there was no socket: what becomes of its message is decided with that of the others. */
   readonly isUntried?: boolean;
@@ -147,7 +148,8 @@ async function send(deps: DeliverDeps, claimed: Claimed, waiting: WaitingRecord)
   deps.telemetry.attempt(lineOf(deps, due, outcome, settledAs));
   const sent = outcome.kind === 'answered' || outcome.kind === 'ambiguous';
   const settled = await settle(deps, claimed, settledAs, !sent);
-  return { ...settled, verdict: settledAs.state === 'delivered' ? 'success' : 'failure' };
+  if (settledAs.state === 'delivered') return { ...settled, verdict: 'success' };
+  return asPing ? settled : { ...settled, verdict: 'failure' };
 }
 
 /** What is not sent once more, because an earlier attempt may have arrived. */

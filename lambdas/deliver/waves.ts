@@ -249,7 +249,7 @@ async function deliverGranted(
     keep: [...settled].filter(([, s]) => !s.release).map(([copy]) => copy.claimKey),
     successes: results.filter((s) => s.verdict === 'success').length,
     failures: results.filter((s) => s.verdict === 'failure').length,
-    failed: { answered: heard.filter(({ outcome }) => outcome.kind === 'answered').length, atEpochMs: deps.clock.nowEpochMs() },
+    failed: { answered: heard.filter(({ outcome, isPing }) => outcome.kind === 'answered' && !isPing).length, atEpochMs: deps.clock.nowEpochMs(), isFirst: state.failures === 0 },
     ...countedIn(deps, heard, untried, state, granted),
   };
   const atRateUntilEpochMs = throttledUntilEpochMs ?? (rate.refused() > 0 ? rate.moreFromEpochMs() : undefined);

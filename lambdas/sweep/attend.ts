@@ -5,10 +5,10 @@ import { isOver, type Window } from '../shared/core/statistics.ts';
 import type { EndpointGauge } from '../shared/limits/metrics.ts';
 import { attention as limits } from '../shared/limits/numbers.ts';
 import type { Attention, Lanes, Memory, SeenLane, Windows } from '../shared/ports/index.ts';
-import { escalate, type EscalateDeps } from './escalate.ts';
+import { resize, type ResizeDeps } from './resize.ts';
 
-export interface AttendDeps extends EscalateDeps {
-  readonly lanes: Pick<Lanes, 'takeWindow' | 'moveTold'>;
+export interface AttendDeps extends ResizeDeps {
+  readonly lanes: Pick<Lanes, 'takeWindow'>;
   readonly windows: Windows;
   readonly attention: Attention;
 }
@@ -16,24 +16,27 @@ export interface AttendDeps extends EscalateDeps {
 /**
  * Looks at every lane: puts windows away that have ended, and publishes gauges of the endpoints that need somebody, each ended by a
  * zero. Decides nothing about a delivery, and never rejects: what cannot be read is not said this minute.
+ * @returns the lanes that it has seen, whatever else failed
  */
-export async function attendEndpoints(deps: AttendDeps): Promise<void> {
+export async function attendEndpoints(deps: AttendDeps): Promise<readonly SeenLane[]> {
+  const { clock, telemetry } = deps;
+  const nowEpochMs = clock.nowEpochMs();
+  const endsMs = clock.monotonicMs() + limits.lookMs;
+  const looked = seenLanes(deps, endsMs);
   try {
-    const nowEpochMs = deps.clock.nowEpochMs();
-    const endsMs = deps.clock.monotonicMs() + limits.lookMs;
-    const [{ seen, isWhole }, memory, unknown] = await Promise.all([seenLanes(deps, endsMs), remembered(deps), unknownSince(deps)]);
+    const [{ seen, isWhole }, memory, unknown] = await Promise.all([looked, remembered(deps), unknownSince(deps)]);
     const found: Found[] = [];
     for (let i = 0; i < seen.length; i += limits.atOnce) {
       // With no time left, by the lane alone: no call for each.
-      const isLate = deps.clock.monotonicMs() >= endsMs;
+      const isLate = clock.monotonicMs() >= endsMs;
       found.push(...(await Promise.all(seen.slice(i, i + limits.atOnce).map((one) => foundOf(deps, one, { memory, unknown, isLate })))));
     }
     if (memory !== undefined) await publish(deps, { found, isWhole, memory }, nowEpochMs);
     gaugeFleet(deps, found, unknown, nowEpochMs);
-    await escalate(deps, seen);
   } catch (error) {
-    deps.telemetry.fault('attention-failed', error);
+    telemetry.fault('attention-failed', error);
   }
+  return looked.then(({ seen }) => seen, () => []);
 }
 
 interface Known {
@@ -43,7 +46,7 @@ interface Known {
 }
 
 async function foundOf(deps: AttendDeps, { endpointId, lane }: SeenLane, { memory, unknown, isLate }: Known): Promise<Found> {
-  const [ended, heldSinceEpochMs] = isLate ? [] : await Promise.all([endedWindow(deps, endpointId, lane), heldSince(deps, endpointId, lane)]);
+  const [ended, heldSinceEpochMs] = isLate ? [] : await Promise.all([endedWindow(deps, { endpointId, lane }), heldSince(deps, endpointId, lane)]);
   return { endpointId, lane, ended, heldSinceEpochMs, remembered: memory?.endpoints.get(endpointId), unknownSinceEpochMs: unknown?.get(endpointId) };
 }
 
@@ -80,7 +83,9 @@ async function unknownSince({ attention, telemetry }: AttendDeps): Promise<Reado
 }
 
 /** The window, put away where it is over: after its end only this run knows it. A crash in between loses a window of measurements. */
-async function endedWindow({ clock, lanes, windows, telemetry }: AttendDeps, endpointId: string, { window, slots, learnedMs }: SeenLane['lane']): Promise<Window | undefined> {
+async function endedWindow(deps: AttendDeps, seen: SeenLane): Promise<Window | undefined> {
+  const { clock, lanes, windows, telemetry } = deps;
+  const { endpointId, lane: { window, slots, learnedMs } } = seen;
   const nowEpochMs = clock.nowEpochMs();
   if (window === undefined || !isOver(endpointId, window, nowEpochMs)) return undefined;
   let taken: Window | undefined;
@@ -90,6 +95,7 @@ async function endedWindow({ clock, lanes, windows, telemetry }: AttendDeps, end
   } catch (error) {
     telemetry.fault('window-lost', error, { endpointId });
   }
+  if (taken !== undefined) await resize(deps, seen, taken);
   return taken;
 }
 

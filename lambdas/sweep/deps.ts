@@ -11,6 +11,7 @@ import { createPowertoolsTelemetry } from '../shared/adapters/powertools-telemet
 import { createSnsNotices } from '../shared/adapters/sns-notices.ts';
 import { createSqsDeadLetters } from '../shared/adapters/sqs-dead-letters.ts';
 import { sendWakeUp } from '../shared/adapters/wake-ups.ts';
+import { laneCeiling } from '../shared/core/auto-lane.ts';
 import { env } from '../shared/limits/names.ts';
 import { awsCalls, sweep as limits } from '../shared/limits/numbers.ts';
 import type { SweepDeps } from './sweep.ts';
@@ -28,10 +29,11 @@ export function createDeps(environment: NodeJS.ProcessEnv = process.env): Runnin
   const drainQueueUrl = required(env.drainQueueUrl);
   const deadLetterQueueUrl = required(env.deadLetterQueueUrl);
   const noticesTopicArn = required(env.noticesTopicArn);
+  const fleetSlots = Number(required(env.fleetSlots));
   const db = createDynamoDb(awsCalls);
   const sqs = createSqs(awsCalls);
   const telemetry = createPowertoolsTelemetry('sweep', required(env.metricNamespace));
-  telemetry.started({ tables, drainQueueUrl, deadLetterQueueUrl, noticesTopicArn, awsCalls });
+  telemetry.started({ tables, drainQueueUrl, deadLetterQueueUrl, noticesTopicArn, fleetSlots, awsCalls });
   // No waiting for copies: a request that waits is cut off by the client's own limit.
   const queue = createSqsDeadLetters(sqs, deadLetterQueueUrl, { lookS: limits.tidyLookS, waitS: 0 });
   const records = createDynamoDbRecords(db, tables);
@@ -45,6 +47,7 @@ export function createDeps(environment: NodeJS.ProcessEnv = process.env): Runnin
     endpoints: createDynamoDbEndpoints(db, tables.endpoints),
     changeStatus: createChangeStatus(db, tables.endpoints),
     notices: createSnsNotices(createSns(awsCalls), noticesTopicArn),
+    laneCeiling: laneCeiling(fleetSlots),
     windows: createEndedWindows(db, tables.statistics),
     deadLetters: { ready: () => queue.ready(), tidy: (mayGoOn) => tidyDeadLetters({ queue, records }, { mayGoOn }) },
   };

@@ -1,6 +1,7 @@
 import { pausesAfter } from '../shared/core/age.ts';
-import { dueNotices, type DueNotice, type Told } from '../shared/core/escalation.ts';
+import { dueNotices, endedMarks, presumedStatus, type DueNotice, type NoticeStep, type Told } from '../shared/core/escalation.ts';
 import { evidenceOf, noticeText, sentenceOf } from '../shared/core/evidence.ts';
+import type { EndpointConfig } from '../shared/limits/endpoint-schema.ts';
 import { escalation as limits } from '../shared/limits/numbers.ts';
 import type { ChangeStatus, Clock, Endpoints, Lanes, Notices, SeenLane, StoredEndpoint, Telemetry } from '../shared/ports/index.ts';
 
@@ -15,30 +16,39 @@ export interface EscalateDeps {
 
 /**
  * Tells of endpoints that fail, that refuse, and that are well again; disables one that has answered nothing well for a day, and pauses
- * one that has not answered for a week (R12). Each step is claimed before it is taken, and marked as told after: many who see it tell it
- * once, and one that died in between is followed by the next run. Never rejects.
+ * one that has not answered for a week, until it does (R12). Each step is claimed before it is taken, and marked as told after: many
+ * who see it tell it once, and one that died in between is followed by the next run. Never rejects.
+ * @param startedMs of the whole run, by the monotonic clock
  */
-export async function escalate(deps: EscalateDeps, seen: readonly SeenLane[]): Promise<void> {
-  let told = 0;
+export async function escalate(deps: EscalateDeps, seen: readonly SeenLane[], startedMs: number): Promise<void> {
+  const endsMs = startedMs + limits.untilMs;
+  let tries = 0;
+  // Also what fails is counted: of a topic that is away each try may take its whole time.
+  const mayTry = () => deps.clock.monotonicMs() < endsMs && tries++ < limits.maxNotices;
   for (const one of seen) {
-    // Nothing can be due of most, whatever their status.
-    if (dueNotices(one.lane, 'enabled', deps.clock.nowEpochMs()).length === 0) continue;
-    if (told >= limits.maxNotices) break;
+    const nowEpochMs = deps.clock.nowEpochMs();
+    // Nothing is due of most, and they are not read.
+    const isDue = dueNotices(one.lane, presumedStatus(one.lane), nowEpochMs).length > 0;
+    const ended = endedMarks(one.lane, nowEpochMs);
+    if (!isDue && ended.length === 0) continue;
+    if (!mayTry()) return deps.telemetry.event('notices-left', { tries });
     try {
-      told += await tellOf(deps, one);
+      if (isDue) await tellOf(deps, one, mayTry);
+      // Not both in one try, which has its time: marks may stay for another minute.
+      else for (const [subject, mark] of ended) await deps.lanes.moveTold(one.endpointId, subject, mark, undefined);
     } catch (error) {
       deps.telemetry.fault('notice-failed', error, { endpointId: one.endpointId });
     }
   }
 }
 
-async function tellOf(deps: EscalateDeps, seen: SeenLane): Promise<number> {
+/** The first is tried already. */
+async function tellOf(deps: EscalateDeps, seen: SeenLane, mayTry: () => boolean): Promise<void> {
   const endpoint = await deps.endpoints.read(seen.endpointId);
-  if (endpoint === undefined) return 0;
+  if (endpoint === undefined) return;
   // One whose configuration cannot be used is not sent to.
   const due = dueNotices(seen.lane, endpoint.config?.status ?? 'disabled', deps.clock.nowEpochMs());
-  for (const notice of due) await tell(deps, seen, endpoint, notice);
-  return due.length;
+  for (const [i, notice] of due.entries()) if (i === 0 || mayTry()) await tell(deps, seen, endpoint, notice);
 }
 
 async function tell(deps: EscalateDeps, seen: SeenLane, endpoint: StoredEndpoint, due: DueNotice): Promise<void> {
@@ -56,15 +66,31 @@ async function tell(deps: EscalateDeps, seen: SeenLane, endpoint: StoredEndpoint
     text: noticeText(endpointId, due.step, lane, evidence, nowEpochMs), evidence: { ...evidence, says: sentenceOf(evidence) },
   });
   deps.telemetry.event('notice', { endpointId, step: due.step });
-  // What has recovered begins anew; of the others it stays known that they were told.
-  await deps.lanes.moveTold(endpointId, due.subject, claim, due.step === 'recovered' ? undefined : { ...claim, isTold: true });
+  await deps.lanes.moveTold(endpointId, due.subject, claim, { ...claim, isTold: true });
 }
 
 async function takeStep(deps: EscalateDeps, { endpointId, lane }: SeenLane, { config, version }: StoredEndpoint, { step }: DueNotice): Promise<'taken' | 'changed' | 'unknown'> {
   const atEpochMs = deps.clock.nowEpochMs();
-  if (config?.status !== 'enabled' || (step !== 'disable' && step !== 'pause')) return 'taken';
-  const fields = step === 'disable' ? { status: 'disabled' as const, disabledFor: { why: 'failing' as const, atEpochMs } } : { status: 'paused' as const, pauses: pausesAfter(config.pauses, 'paused', atEpochMs) };
-  const answer = await deps.changeStatus({ endpointId, version }, { fields, atEpochMs, ...(lane.row === undefined ? {} : { whileFailingSinceEpochMs: lane.row.sinceEpochMs }) });
-  if (answer === 'written') deps.telemetry.event(step === 'disable' ? 'endpoint-disabled' : 'endpoint-paused', { endpointId, why: step === 'disable' ? 'failing' : 'unanswered' });
+  const change = config === undefined ? undefined : changeFor(step, config, atEpochMs);
+  if (change === undefined) return 'taken';
+  const isStillFailing = step === 'recovered' || lane.row === undefined ? {} : { whileFailingSinceEpochMs: lane.row.sinceEpochMs };
+  const answer = await deps.changeStatus({ endpointId, version }, { fields: change.fields, atEpochMs, ...isStillFailing });
+  if (answer === 'written') deps.telemetry.event(change.event, { endpointId, why: change.why });
   return answer === 'written' ? 'taken' : answer === 'changed' ? 'changed' : 'unknown';
+}
+
+interface StatusChange {
+  readonly fields: Parameters<ChangeStatus>[1]['fields'];
+  readonly event: string;
+  readonly why: string;
+}
+
+/** What a step does to the endpoint; undefined where that is done already, or it only tells. */
+function changeFor(step: NoticeStep, { status, pauses }: EndpointConfig, atEpochMs: number): StatusChange | undefined {
+  const isEnabled = status === 'enabled';
+  if (isEnabled && step === 'disable') return { fields: { status: 'disabled', disabledFor: { why: 'failing', atEpochMs } }, event: 'endpoint-disabled', why: 'failing' };
+  if (isEnabled && step === 'pause') return { fields: { status: 'paused', pauses: pausesAfter(pauses, 'paused', atEpochMs) }, event: 'endpoint-paused', why: 'unanswered' };
+  // Told of a paused one only where it was paused for it did not answer. What is held for it the drain finds within minutes.
+  if (status === 'paused' && step === 'recovered') return { fields: { status: 'enabled', pauses: pausesAfter(pauses, 'enabled', atEpochMs) }, event: 'endpoint-resumed', why: 'answered' };
+  return undefined;
 }

@@ -1,6 +1,7 @@
 import { sweep as limits } from '../shared/limits/numbers.ts';
-import type { Lanes, Tidied } from '../shared/ports/index.ts';
+import type { FlushedTelemetry, Lanes, Tidied } from '../shared/ports/index.ts';
 import { attendEndpoints, type AttendDeps } from './attend.ts';
+import { escalate, type EscalateDeps } from './escalate.ts';
 
 /** A lane whose wake-up is overdue. */
 export interface Overdue {
@@ -8,7 +9,8 @@ export interface Overdue {
   readonly wakeAtEpochMs: number;
 }
 
-export interface SweepDeps extends AttendDeps {
+export interface SweepDeps extends AttendDeps, EscalateDeps {
+  readonly telemetry: FlushedTelemetry;
   readonly lanes: Pick<Lanes, 'moveWakeUp' | 'hold' | 'takeWindow' | 'moveTold'>;
   readonly holding: {
     /** Lanes whose wake-up was due before a time, the longest overdue first. */
@@ -32,14 +34,16 @@ export interface SweepDeps extends AttendDeps {
  * Finds what lost its wake-up, and orders another. Also looks through a part of what is held, all of it once an hour, for endpoints
  * whose lane does not know of it: a hold that died half way, whose message never came back, or a burial that nobody finished.
  * Beside that it looks at every lane, for endpoints that need somebody (attend.ts).
- * With the time that is left it clears stale copies out of the dead-letter queue, and says how old the oldest is that it sees there.
+ * With the time that is left it tells of them (escalate.ts), clears stale copies out of the dead-letter queue, and says how old the oldest is that it sees there.
  */
 export async function sweep(deps: SweepDeps): Promise<void> {
   const startedMs = deps.clock.monotonicMs();
   // Beside each other: what is seen must not come later because much is to be woken, nor the other way round.
-  const [{ woken, found }] = await Promise.all([wakeAndRepair(deps), attendEndpoints(deps)]);
+  const [{ woken, found }, seen] = await Promise.all([wakeAndRepair(deps), attendEndpoints(deps)]);
   deps.telemetry.event('swept', { woken, found });
-  await tidy(deps, startedMs);
+  // Said before anything waits for a topic, or walks a queue: a run that is killed by that has said what it saw.
+  deps.telemetry.flush();
+  await Promise.all([tidy(deps, startedMs), escalate(deps, seen, startedMs)]);
 }
 
 async function wakeAndRepair(deps: SweepDeps): Promise<{ woken: number; found: number }> {

@@ -1,7 +1,7 @@
 import { GetItemCommand, UpdateItemCommand, type DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { marshall } from '@aws-sdk/util-dynamodb';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { createDisableEndpoint } from '../../lambdas/shared/adapters/dynamodb-status.ts';
+import { createChangeStatus, createDisableEndpoint } from '../../lambdas/shared/adapters/dynamodb-status.ts';
 import { createDynamoDbEndpoints, toEndpoint } from '../../lambdas/shared/adapters/dynamodb-endpoints.ts';
 import { removedCfg } from '../../lambdas/shared/core/lane.ts';
 import type { Endpoint } from '../../lambdas/shared/ports/index.ts';
@@ -228,18 +228,34 @@ describe('the read for sending', () => {
   });
 });
 
+describe('the size of a lane', () => {
+  const resize = (version: string, from: number, to: number) => createChangeStatus(subject.client, tables.endpoints)({ endpointId: lane.endpointId, version }, { fields: { maxInFlight: to }, slots: { from, to }, atEpochMs: 1_767_607_200_000 });
+
+  it('is changed with that of the configuration, by a version of its own; those in flight stay counted', async () => {
+    await subject.world.put(endpoint(8, 'V1'));
+    await lanes().admit(lane.ask(['a', 'b', 'c']));
+    expect(await resize('V1', 8, 2)).toBe('written');
+    const { slots, avail, cfg } = await lane.lane();
+    const found = (await subject.world.registry.get(lane.endpointId))?.endpoint;
+    expect([slots, avail, found?.version, found?.config?.maxInFlight]).toEqual([2, -1, cfg, 2]);
+    expect(await resize('V1', 2, 9)).toBe('changed');
+    expect(await resize(cfg, 8, 9)).toBe('changed');
+    expect((await lane.lane()).avail).toBe(-1);
+  });
+});
+
 describe('disableEndpoint', () => {
   const reason = { why: 'gone', atEpochMs: 1_767_607_200_000 } as const;
   const disable = (of: Endpoint) => createDisableEndpoint(subject.client, tables.endpoints)(of, reason);
 
-  it('writes the status and its reason by a version of its own, into configuration and lane, and nothing else', async () => {
+  it('writes the status and its reason by a version of its own, into configuration and lane, and that somebody is to be told', async () => {
     await subject.world.put(endpoint(3, 'V1'));
     await lanes().admit(lane.ask(['a']));
     const before = await lane.lane();
     expect(await disable(endpoint(3, 'V1'))).toBe('disabled');
     const found = await subject.world.registry.get(lane.endpointId);
     expect(found?.endpoint).toEqual({ ...endpoint(3, 'V1'), version: found?.lane.cfg, config: { ...endpoint(3, 'V1').config, status: 'disabled', disabledFor: reason } });
-    expect(found?.lane).toEqual({ ...before, cfg: found?.endpoint.version });
+    expect(found?.lane).toEqual({ ...before, cfg: found?.endpoint.version, told: new Map([['gone', { what: `gone@${reason.atEpochMs}`, atEpochMs: 0, isTold: false }]]) });
     expect(found?.lane.cfg).toMatch(/^[0-9A-HJKMNP-TV-Z]{26}$/);
   });
 

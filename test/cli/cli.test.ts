@@ -10,6 +10,7 @@ import { Webhook } from 'standardwebhooks';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createDynamoDbLanes } from '../../lambdas/shared/adapters/dynamodb-lanes.ts';
 import { createDynamoDbPayloads } from '../../lambdas/shared/adapters/dynamodb-payloads.ts';
+import { createChangeStatus } from '../../lambdas/shared/adapters/dynamodb-status.ts';
 import type { DeadRecord } from '../../lambdas/shared/core/record.ts';
 import { openBreaker } from '../support/builders.ts';
 import { runCli, type CliResult } from '../support/cli.ts';
@@ -99,6 +100,22 @@ describe('endpoint', () => {
     expect(result.stderr).toMatch(message);
     expect(result.stderr).not.toContain('MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw');
     expect((await sluice('endpoint', 'get', 'bad')).code).toBe(1);
+  });
+
+  it('put makes a lane that sizes itself, which keeps its size while other fields change, until it is given one', async () => {
+    const lane = async () => (await embedded.registry.get('sized'))?.lane;
+    const put = async (...args: string[]) => (await sluice('endpoint', 'put', 'sized', ...args, '--json')).json<{ changed: string[] }>().changed;
+    const get = async () => (await sluice('endpoint', 'get', 'sized', '--json')).json<{ maxInFlight: unknown }>().maxInFlight;
+    await put('--url', consumer.url());
+    expect(await put('--set', 'maxInFlight=auto')).toEqual(['maxInFlight']);
+    expect([await get(), await lane()]).toMatchObject(['auto', { slots: 8, isAuto: true }]);
+    const found = await embedded.registry.get('sized');
+    const change = createChangeStatus(embedded.db, embedded.output(outputs.endpointsTable));
+    await change({ endpointId: 'sized', version: found?.endpoint.version ?? '' }, { fields: { maxInFlight: 3 }, slots: { from: 8, to: 3 }, atEpochMs: Date.now() });
+    expect(await put('--set', 'retry.attempts=11')).toEqual(['retry']);
+    expect([await get(), await lane()]).toMatchObject(['auto', { slots: 3, isAuto: true }]);
+    expect(await put('--set', 'maxInFlight=5')).toEqual(['maxInFlight']);
+    expect([await get(), await lane()]).toMatchObject([5, { slots: 5, avail: 5, isAuto: false }]);
   });
 
   it('imports a secret from standard input, checks it, and never prints it', async () => {
@@ -415,6 +432,8 @@ describe('dlq', () => {
     const [, second] = (await ls()).json<{ lastEpochMs: number }[]>();
     expect(eventsOf(await ls('--since', new Date(second?.lastEpochMs ?? 0).toISOString()))).toEqual(['evt_r2', 'evt_r3', 'evt_x1']);
 
+    // What was stale before must not be found so in between.
+    await sluice('dlq', 'tidy');
     const before = await dead();
     const dry = await sluice('dlq', 'replay', '--endpoint', 'replay', '--reason', 'rejected', '--dry-run', '--json');
     expect(dry.json()).toMatchObject({ dryRun: true, selected: 3, replayed: 0 });

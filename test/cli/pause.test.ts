@@ -1,4 +1,5 @@
 /** Stopping and starting: one endpoint, all of them, and the test event that asks one how it is (O4). */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createDynamoDbLanes } from '../../lambdas/shared/adapters/dynamodb-lanes.ts';
 import { outputs } from '../../lambdas/shared/limits/names.ts';
@@ -34,10 +35,48 @@ async function register(id: string, settings: Record<string, unknown> = {}): Pro
   await embedded.register(id, consumer.url(`/${id}`), settings);
 }
 
+/** An endpoint that nobody listens at, whose first and last attempts lie a week apart: it is paused. */
+async function unreachable(id: string): Promise<string> {
+  const gone = await startRecorder(embedded.authority);
+  const url = gone.url(`/${id}`);
+  await gone.close();
+  await embedded.register(id, url, { breaker: { connectFailures: 100, minAttempts: 1_000 } });
+  const attempted = async (nth: string, n: number) => {
+    for (let i = 0; i < n; i++) {
+      await embedded.send(messageBody(id, `${nth}-${i}`));
+      await until('it was attempted', async () => ((await embedded.record(id, `${nth}-${i}`))?.attempt ?? 0) > 0);
+    }
+  };
+  await attempted('first', 3);
+  await embedded.advance(7 * 86_400_000 + 60_000);
+  await attempted('last', 10);
+  await isTold(id, 'pause');
+  expect((await embedded.registry.get(id))?.endpoint.config?.status).toBe('paused');
+  return url;
+}
+
+/** Passes minutes, each with a sweep: one that is under way may have looked too early. */
+const isTold = (id: string, step: string) => until(`somebody is told ${step} of ${id}`, async () => {
+  await embedded.advance(60_000);
+  await sleep(1_000);
+  return (await told(id)).at(-1) === step;
+});
+
+const told = async (id: string) => (await embedded.published()).filter(({ attributes }) => attributes['endpointId'] === id).map(({ attributes }) => attributes['step']);
+
+const lanesOf = () => createDynamoDbLanes(embedded.db, { endpoints: embedded.output(outputs.endpointsTable), deliveries: embedded.output(outputs.deliveriesTable) });
+
+/** As another worker gives a delivery back that was accepted. */
+async function succeeds(id: string): Promise<void> {
+  const found = (await embedded.registry.get(id))?.endpoint;
+  const lease = { endpointId: id, leaseId: 'another', expiresEpochMs: (await embedded.look()).nowEpochMs + 60_000 };
+  expect((await lanesOf().admit({ ...lease, cfg: found?.version ?? '', wanted: [{ claimKey: 'c', shortHash: 'h' }] })).kind).toBe('granted');
+  expect(await lanesOf().giveBack({ ...lease, slots: 1, release: ['c'], keep: [], successes: 1, failures: 0 })).toBe('done');
+}
+
 async function openBreaker(id: string, forMs: number): Promise<void> {
-  const lanes = createDynamoDbLanes(embedded.db, { endpoints: embedded.output(outputs.endpointsTable), deliveries: embedded.output(outputs.deliveriesTable) });
   const breaker = (await lane(id))?.breaker;
-  await lanes.moveBreaker(id, breaker, { state: 'open', round: 1, cause: 'failing', untilEpochMs: (await embedded.look()).nowEpochMs + forMs, trips: 5, canary: undefined });
+  await lanesOf().moveBreaker(id, breaker, { state: 'open', round: 1, cause: 'failing', untilEpochMs: (await embedded.look()).nowEpochMs + forMs, trips: 5, canary: undefined });
 }
 
 describe('endpoint pause and resume', () => {
@@ -150,17 +189,8 @@ describe('endpoint ping', () => {
     expect((await cli('endpoint', 'ping', 'well')).stderr).toContain('Endpoint well is paused: nothing is sent to it.');
   });
 
-  it('ends the pause of one that had not answered for a week, once it answers; until then it stays paused', { timeout: 60_000 }, async () => {
-    // Nobody listens there.
-    const gone = await startRecorder(embedded.authority);
-    const url = gone.url('/gone');
-    await gone.close();
-    await embedded.register('gone', url);
-    await embedded.send(messageBody('gone', 'first'));
-    await isHeld('gone', 'first');
-    await embedded.advance(7 * 86_400_000 + 60_000);
-    await until('the sweep has paused it', async () => (await embedded.registry.get('gone'))?.endpoint.config?.status === 'paused');
-    await until('somebody was told', async () => (await embedded.published()).some(({ attributes }) => attributes['endpointId'] === 'gone' && attributes['step'] === 'pause'));
+  it('ends the pause of one that had not answered for a week, once it answers; until then it stays paused', { timeout: 120_000 }, async () => {
+    const url = await unreachable('gone');
 
     const failed = await cli('endpoint', 'ping', 'gone');
     expect([failed.code, failed.stderr]).toEqual([1, expect.stringMatching(/The ping was not accepted: connect ECONNREFUSED\. gone stays paused\./) as string]);
@@ -173,9 +203,35 @@ describe('endpoint ping', () => {
       expect([endpoint?.config?.status, endpoint?.config?.pauses.length, after?.row]).toEqual(['enabled', 2, undefined]);
       await embedded.send(messageBody('gone', 'next'));
       await isDelivered('gone', 'next');
-      await embedded.advance(60_000);
-      await until('it is told to be well', async () => (await embedded.published()).filter(({ attributes }) => attributes['endpointId'] === 'gone').at(-1)?.attributes['step'] === 'recovered');
-      expect((await embedded.published()).filter(({ attributes }) => attributes['endpointId'] === 'gone').map(({ attributes }) => attributes['step'])).toEqual(['pause', 'recovered']);
+      await isTold('gone', 'recovered');
+      expect((await told('gone')).filter((step) => step !== 'warn')).toEqual(['pause', 'recovered']);
+    } finally {
+      await back.close();
+    }
+  });
+
+  it('leaves one enabled that has answered another delivery while the ping was refused', { timeout: 120_000 }, async () => {
+    const url = await unreachable('late');
+    const back = await startRecorder(embedded.authority, Number(new URL(url).port));
+    back.reply(({ eventId }) => (eventId.startsWith('ping_') ? { status: 503, before: () => succeeds('late') } : { status: 503 }));
+    try {
+      const ping = await cli('endpoint', 'ping', 'late');
+      expect([ping.code, ping.stderr]).toEqual([1, expect.stringMatching(/The ping was not accepted: 503\. late is sent to: it has answered another delivery meanwhile/) as string]);
+      expect((await embedded.registry.get('late'))?.endpoint.config?.status).toBe('enabled');
+    } finally {
+      await back.close();
+    }
+  });
+
+  it('keeps the sweep from pausing one that it asks again, for as long as it waits', { timeout: 120_000 }, async () => {
+    const url = await unreachable('slow');
+    const back = await startRecorder(embedded.authority, Number(new URL(url).port));
+    const claims: (number | undefined)[] = [];
+    back.reply(() => ({ status: 503, before: async () => void claims.push((await lane('slow'))?.told.get('row')?.atEpochMs) }));
+    const startedEpochMs = (await embedded.look()).nowEpochMs;
+    try {
+      await cli('endpoint', 'ping', 'slow', '--timeout', '600');
+      expect(claims[0]).toBeGreaterThanOrEqual(startedEpochMs + 600_000);
     } finally {
       await back.close();
     }

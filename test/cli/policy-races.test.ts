@@ -7,6 +7,7 @@ import { addEndpointCommands } from '../../bin/cli/endpoint-commands.ts';
 import { CommandError, Output } from '../../bin/cli/output.ts';
 import { addPolicyCommands } from '../../bin/cli/policy-commands.ts';
 import type { Target } from '../../bin/cli/target.ts';
+import { createChangeStatus } from '../../lambdas/shared/adapters/dynamodb-status.ts';
 import { createDynamoDbPolicies } from '../../lambdas/shared/adapters/dynamodb-policies.ts';
 import { defaultEgress } from '../../lambdas/shared/limits/egress.ts';
 import { deliver, policies as limits, records } from '../../lambdas/shared/limits/numbers.ts';
@@ -130,6 +131,28 @@ describe('a roll-out', () => {
     }) as never;
     expect(await sluice(['policy', 'assign', 'brisk', '--all', '--yes'])).toMatchObject({ refused: expect.stringMatching(/^3 /) as string, result: { moved: 1, failed: [{ endpointId: 'acme', why: 'the line is dead' }] } });
     expect((await stored('other'))?.origin?.policy).toEqual({ name: 'brisk', version: 1 });
+  });
+});
+
+describe('a lane that sizes itself', () => {
+  it('by a policy begins with the default, keeps its size when a version follows, and is its own where that was said', async () => {
+    await make('auto', 1, { maxInFlight: 'auto' });
+    await sluice(['policy', 'assign', 'auto', 'acme', '--yes']);
+    const sized = await subject.world.registry.get('acme');
+    expect(sized).toMatchObject({ endpoint: { config: { maxInFlight: 8, autoLane: true }, origin: { own: {} } }, lane: { isAuto: true } });
+    const { version = '' } = sized?.endpoint ?? {};
+    expect(await createChangeStatus(subject.client, tables.endpoints)({ endpointId: 'acme', version }, { fields: { maxInFlight: 3 }, slots: { from: 8, to: 3 }, atEpochMs: t0EpochMs })).toBe('written');
+    await make('auto', 2, { maxInFlight: 'auto', budgetsMs: { read: 700 } });
+    await sluice(['policy', 'assign', 'auto', 'acme', '--yes']);
+    expect(await subject.world.registry.get('acme')).toMatchObject({ endpoint: { config: { maxInFlight: 3, autoLane: true, budgetsMs: { read: 700 } }, origin: { own: {} } }, lane: { isAuto: true, slots: 3 } });
+    expect((await sluice(['endpoint', 'get', 'acme'])).result).toMatchObject({ maxInFlight: 'auto', origins: { maxInFlight: 'policy auto v2', 'budgetsMs.read': 'policy auto v2' } });
+
+    await sluice(['endpoint', 'put', 'acme', '--set', 'maxInFlight=5']);
+    expect(await subject.world.registry.get('acme')).toMatchObject({ endpoint: { config: { maxInFlight: 5, autoLane: false } }, lane: { isAuto: false, slots: 5 } });
+    await sluice(['endpoint', 'put', 'acme', '--unset', 'maxInFlight']);
+    expect((await stored())?.config).toMatchObject({ maxInFlight: 8, autoLane: true });
+    await sluice(['policy', 'assign', 'default', 'acme', '--yes']);
+    expect(await subject.world.registry.get('acme')).toMatchObject({ endpoint: { config: { maxInFlight: 8, autoLane: false } }, lane: { isAuto: false, slots: 8 } });
   });
 });
 

@@ -16,7 +16,7 @@ describe('endpointSchema', () => {
     expect(endpointSchema.parse(minimal)).toEqual({
       ...minimal,
       tenantId: null, status: 'enabled', pauses: [], disabledFor: null, policy: 'default', body: 'raw', contentType: 'application/json', headers: {},
-      signing: [{ scheme: 'standard' }], maxInFlight: 8, maxPerSecond: null,
+      signing: [{ scheme: 'standard' }], maxInFlight: 8, autoLane: false, maxPerSecond: null,
       budgetsMs: { connection: 2_000, setup: 3_000, write: 5_000, read: 10_000, total: 15_000 },
       adaptiveRead: null,
       retry: { baseS: 5, factor: 4, capS: 86_400, attempts: 12, maxAgeS: 259_200, jitter: 'full' },
@@ -28,6 +28,12 @@ describe('endpointSchema', () => {
   it('reads what it has read before as the same', () => {
     const once = endpointSchema.parse({ ...minimal, headers: { 'X-Team': 'a b' }, retry: { delaysS: [1, 2] }, budgetsMs: { read: 500 } });
     expect(endpointSchema.parse(JSON.parse(JSON.stringify(once)))).toEqual(once);
+  });
+
+  it('keeps of a lane that sizes itself that it does, and the size that it has', () => {
+    const first = endpointSchema.parse({ ...minimal, maxInFlight: 'auto' });
+    expect(first).toMatchObject({ maxInFlight: 8, autoLane: true });
+    expect(endpointSchema.parse({ ...first, maxInFlight: 5 })).toMatchObject({ maxInFlight: 5, autoLane: true });
   });
 
   it('normalises the url', () => {
@@ -54,6 +60,8 @@ describe('endpointSchema', () => {
     ['a status that there is not', { status: 'off' }, 'status: must be "enabled", "paused"'],
     ['a named policy', { policy: 'gold' }, 'policy: only "default" is supported'],
     ['no signature', { signing: [] }, 'signing: '],
+    ['another word for a size', { maxInFlight: 'large' }, 'maxInFlight: must be "auto" or a whole number from 1 to 32'],
+    ['no lane', { maxInFlight: 0 }, 'maxInFlight: Too small: expected number to be >=1'],
     ['a rate of nothing', { maxPerSecond: 0 }, 'maxPerSecond: '],
     ['a rate of 1,001 a second', { maxPerSecond: 1_001 }, 'maxPerSecond: '],
     ['adaptive reads with the longest below the shortest', { adaptiveRead: { minMs: 5_000, maxMs: 4_999 } }, 'adaptiveRead.maxMs: must be at least minMs'],

@@ -87,7 +87,7 @@ describe('npm start', () => {
     expect(none.output()).toContain('--no-demo has no consumers');
     const untold = start('--scenario', 'found-response');
     expect(await untold.exited).toBe(2);
-    expect(untold.output()).toContain('--scenario: must be lost-response (got found-response)');
+    expect(untold.output()).toContain('--scenario: must be lost-response or slow-consumer (got found-response)');
     for (const [beside, why] of [[['--consumers', 'demo'], 'has a customer of its own'], [['--no-demo'], 'plays nothing'], [['--data', 'anywhere'], 'begins with a fresh installation']] as const) {
       const both = start('--scenario', 'lost-response', ...beside);
       expect(await both.exited).toBe(2);

@@ -211,6 +211,7 @@ describe('functions', () => {
       SLUICE_DRAIN_QUEUE_URL: { Ref: 'WebhooksQueuesDrainA50565D7' },
       SLUICE_DEAD_LETTER_QUEUE_URL: { Ref: 'WebhooksQueuesDeadLetterEA78B091' },
       SLUICE_NOTICES_TOPIC_ARN: { Ref: expect.stringMatching(/^WebhooksNoticesTopic/) as string },
+      SLUICE_FLEET_SLOTS: '200',
     };
     expect(properties('Sweep')).toEqual([expect.objectContaining({ Timeout: 50, MemorySize: 1_024, Environment: { Variables } })]);
     expect(properties('Sweep')[0]).not.toHaveProperty('RecursiveLoop');
@@ -405,6 +406,7 @@ describe('stack and construct', () => {
       'EgressRules',
       'EndpointsTableName',
       'FaultQueueUrl',
+      'FleetSlots',
       'MetricNamespace',
       'NoticesTopicArn',
       'PagesTopicArn',

@@ -109,6 +109,16 @@ describe('a failing function', () => {
     expect(await host.invoke({})).toMatchObject({ kind: 'ok', cold: false });
   });
 
+  it('is counted, apart from what is throttled and does not run', async () => {
+    const host = hostOf("export const handler = async () => { throw new Error('bad'); };");
+    host.throttle(true);
+    expect(await host.invoke({})).toMatchObject({ kind: 'error', errorType: 'TooManyRequestsException' });
+    expect([host.environments(), host.counts()]).toEqual([[], { errors: 0, throttles: 1 }]);
+    host.throttle(false);
+    await host.invoke({});
+    expect([host.environments().length, host.counts()]).toEqual([1, { errors: 1, throttles: 1 }]);
+  });
+
   it('that exits loses it, and the next one starts afresh', async () => {
     const host = hostOf('export const handler = async (event) => { if (event.bad) process.exit(3); return 1; };');
     expect(await host.invoke({ bad: true })).toMatchObject({ kind: 'error', errorType: 'Runtime.ExitError', errorMessage: expect.stringContaining('exit status 3') as string });

@@ -44,12 +44,25 @@ const depth = async () => {
   const { Attributes } = await operator.send(new GetQueueAttributesCommand({ QueueUrl, AttributeNames: ['All'] }));
   return Number(Attributes?.['ApproximateNumberOfMessages']) + Number(Attributes?.['ApproximateNumberOfMessagesNotVisible']);
 };
+/** Of one operation only, where one is named. */
+const armAt = (operation: string, killed: string[] = []) => {
+  wire.interference.arm({ role: 'Role', call: 1, operation, when: 'before', kill: (id) => Promise.resolve(void killed.push(id)) });
+  return killed;
+};
 const arm = (call: number, when: 'before' | 'after', killed: string[] = []) => {
   wire.interference.arm({ role: 'Role', call, when, kill: (id) => Promise.resolve(void killed.push(id)) });
   return killed;
 };
 
 describe('a stop', () => {
+  it('of one operation leaves all others alone', async () => {
+    const killed = armAt('ListTables');
+    await send(worker, 'one');
+    await expect(db.send(new ListTablesCommand({}))).rejects.toThrow(/socket hang up|ECONNRESET/);
+    expect(killed).toEqual(['process-1']);
+    expect(wire.interference.stopState()).toMatchObject({ counted: [{ operation: 'ListTables' }], stopped: { operation: 'ListTables' } });
+  });
+
   it.each([['before', 0], ['after', 1]] as const)('%s the second call kills the process that makes it, and answers nobody', async (when, performed) => {
     const [before, killed] = [await depth(), arm(2, when)];
     await send(worker, 'one');

@@ -3,7 +3,7 @@ import { InvokeCommand, LambdaClient } from '@aws-sdk/client-lambda';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startDynamoDb } from '../../local/dynamodb.ts';
 import { LambdaApi } from '../../local/lambda-api.ts';
-import type { InvokeResult } from '../../local/lambda-host.ts';
+import { type InvokeResult, throttledType } from '../../local/lambda-host.ts';
 import { startScheduler } from '../../local/scheduler.ts';
 import { startSqs } from '../../local/sqs.ts';
 import { startWire, type Wire } from '../../local/wire.ts';
@@ -62,6 +62,11 @@ describe('Invoke', () => {
     expect(wire.calls.since(before)).toMatchObject([
       { caller: 'operator', service: 'lambda', operation: 'Invoke', action: 'lambda:InvokeFunction', resource: 'arn:aws:lambda:eu-west-1:000000000000:function:Replay', outcome: 'ok' },
     ]);
+  });
+
+  it('answers a throttle as an error of its own', async () => {
+    result = { kind: 'error', errorType: throttledType, errorMessage: 'Rate Exceeded.', durationMs: 0, cold: false };
+    await expect(invoke('Replay', {})).rejects.toMatchObject({ name: 'TooManyRequestsException', $metadata: { httpStatusCode: 429 } });
   });
 
   it('refuses a function that is not there, and to go without an answer', async () => {

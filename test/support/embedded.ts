@@ -17,6 +17,7 @@ import type { Authority } from '../../local/authority.ts';
 import { createAuthority } from '../../local/authority.ts';
 import type { CallEntry } from '../../local/call-log.ts';
 import type { CountedCall } from '../../local/interference.ts';
+import type { Measured } from '../../local/measured.ts';
 import type { Skipped, SkipOptions } from '../../local/skip.ts';
 import type { Published } from '../../local/sns.ts';
 import type { StackSpec } from '../../local/template.ts';
@@ -57,13 +58,17 @@ export interface Embedded {
   published(): Promise<Published[]>;
   environments(fn?: FunctionName): Promise<{ pid: number; busy: boolean }[]>;
   kill(pid: number, fn?: FunctionName): Promise<void>;
-  /** Stops the function (default: deliver) at its `call`-th call from now on; see local/README.md. A call of 0 only counts. */
-  stopAt(call: number, when: 'before' | 'after', fn?: FunctionName): Promise<void>;
+  /** Stops the function (default: deliver) at its `call`-th call from now on, or call of an operation; see local/README.md. A call of 0 only counts. */
+  stopAt(call: number, when: 'before' | 'after', fn?: FunctionName, operation?: string): Promise<void>;
   disarmStop(): Promise<void>;
   stopState(): Promise<StopState>;
   /** Has every such call refused, until `heal`. */
   refuse(fault: { service: string; code: string; operation?: string; resource?: string; function?: string }): Promise<void>;
   heal(): Promise<void>;
+  /** Has all invocations of a function refused, or none any more. */
+  throttle(fn: FunctionName, throttled: boolean): Promise<void>;
+  /** What AWS itself would measure of queues and functions now. */
+  measured(): Promise<Measured>;
   /** Lines that the deliver function has logged. */
   logs(): string;
   logsOf(fn: FunctionName): string;
@@ -170,7 +175,9 @@ export async function startEmbedded(options: StartOptions = {}): Promise<Embedde
     published: () => get('/_sluice/published'),
     environments: (fn = 'deliver') => get(`/_sluice/environments?function=${fn}`),
     kill: async (pid, fn = 'deliver') => void (await post('/_sluice/kill', { function: fn, pid })),
-    stopAt: async (call, when, fn = 'deliver') => void (await post('/_sluice/stop-at', { function: fn, call, when })),
+    stopAt: async (call, when, fn = 'deliver', operation = undefined) => void (await post('/_sluice/stop-at', { function: fn, call, when, operation })),
+    throttle: async (fn, throttled) => void (await post('/_sluice/throttle', { function: fn, throttled })),
+    measured: () => get('/_sluice/measured'),
     disarmStop: async () => void (await post('/_sluice/stop-at', {}, 'DELETE')),
     stopState: () => get('/_sluice/stop-at'),
     refuse: async (fault) => void (await post('/_sluice/faults', fault)),

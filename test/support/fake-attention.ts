@@ -2,11 +2,12 @@ import type { Remembered } from '../../lambdas/shared/core/attention.ts';
 import type { EndedWindow } from '../../lambdas/shared/core/statistics.ts';
 import type { Notice } from '../../lambdas/shared/ports/index.ts';
 import type { AttendDeps } from '../../lambdas/sweep/attend.ts';
+import type { EscalateDeps } from '../../lambdas/sweep/escalate.ts';
 import type { Harness } from './deliver-harness.ts';
 
 /** What the sweep looks at, over a harness's store. */
 export interface FakeAttention {
-  readonly deps: Pick<AttendDeps, 'attention' | 'windows' | 'endpoints' | 'changeStatus' | 'notices'>;
+  readonly deps: Pick<AttendDeps, 'attention' | 'windows' | 'laneCeiling'> & Pick<EscalateDeps, 'endpoints' | 'changeStatus' | 'notices'>;
   /** What somebody was told. */
   readonly notices: Notice[];
   readonly ended: Map<string, EndedWindow[]>;
@@ -26,6 +27,7 @@ export function fakeAttention(h: Harness): FakeAttention {
       endpoints: h.store.endpoints,
       changeStatus: h.store.changeStatus,
       notices: { publish: (notice) => Promise.resolve(void fake.notices.push(notice)) },
+      laneCeiling: 20,
       windows: {
         put: (endpointId, window) => Promise.resolve(void fake.ended.set(endpointId, [window, ...(fake.ended.get(endpointId) ?? [])])),
         newest: (endpointId, limit) => Promise.resolve((fake.ended.get(endpointId) ?? []).slice(0, limit)),

@@ -34,6 +34,7 @@ interface MutableLane {
   drain: Lane['drain'];
   window: Window | undefined;
   learnedMs: number | undefined;
+  isAuto: boolean;
   row: FailureRow | undefined;
   told: Map<NoticeSubject, Told>;
 }
@@ -41,7 +42,7 @@ interface MutableLane {
 function emptyLane(): MutableLane {
   return {
     slots: 0, avail: 0, cfg: '', leases: new Map(), claims: new Map(), failures: 0, breaker: undefined, nextAtEpochMs: undefined, pausedUntilEpochMs: undefined,
-    pace: undefined, flag: undefined, holdSeq: 0, holding: undefined, drain: undefined, window: undefined, learnedMs: undefined, row: undefined, told: new Map(),
+    pace: undefined, flag: undefined, holdSeq: 0, holding: undefined, drain: undefined, window: undefined, learnedMs: undefined, isAuto: false, row: undefined, told: new Map(),
   };
 }
 
@@ -56,6 +57,7 @@ export class FakeStore {
     const lane = this.#lanes.get(endpointId) ?? emptyLane();
     lane.avail += maxInFlight - lane.slots;
     lane.slots = maxInFlight;
+    lane.isAuto = endpoint.config.autoLane;
     lane.cfg = endpoint.version;
     [lane.pausedUntilEpochMs, lane.flag, lane.row, lane.learnedMs, lane.failures] = [undefined, undefined, undefined, undefined, 0];
     lane.told = new Map();
@@ -97,11 +99,13 @@ export class FakeStore {
     return answer === 'written' ? 'disabled' : answer;
   };
 
-  readonly changeStatus: ChangeStatus = ({ endpointId, version }, { fields, atEpochMs, told, whileFailingSinceEpochMs }) => {
+  readonly changeStatus: ChangeStatus = ({ endpointId, version }, { fields, slots, atEpochMs, told, whileFailingSinceEpochMs }) => {
     const [stored, lane] = [this.#configs.get(endpointId), this.#lanes.get(endpointId)];
     if (stored?.config === undefined || stored.version !== version || lane === undefined) return Promise.resolve('changed');
     if (whileFailingSinceEpochMs !== undefined && lane.row?.sinceEpochMs !== whileFailingSinceEpochMs) return Promise.resolve('changed');
+    if (slots !== undefined && lane.slots !== slots.from) return Promise.resolve('changed');
     lane.cfg = `${version}-${atEpochMs}`;
+    if (slots !== undefined) [lane.avail, lane.slots] = [lane.avail + slots.to - slots.from, slots.to];
     if (told !== undefined) lane.told.set(told.subject, told.note);
     this.#configs.set(endpointId, { ...stored, version: lane.cfg, config: { ...stored.config, ...fields } });
     return Promise.resolve('written');
@@ -409,8 +413,8 @@ function compareDead(a: DeadKey, b: DeadKey): number {
 }
 
 function stateOf(lane: MutableLane): LaneState {
-  const { avail, breaker, nextAtEpochMs, pausedUntilEpochMs, pace, flag, holding, window, slots, learnedMs } = toSnapshot(lane);
-  return { avail, breaker, nextAtEpochMs, pausedUntilEpochMs, pace, flag, holding, window, slots, learnedMs };
+  const { avail, failures, breaker, nextAtEpochMs, pausedUntilEpochMs, pace, flag, holding, window, slots, learnedMs } = toSnapshot(lane);
+  return { avail, failures, breaker, nextAtEpochMs, pausedUntilEpochMs, pace, flag, holding, window, slots, learnedMs };
 }
 
 function snapshot(lane: MutableLane | undefined): Lane | undefined {
@@ -443,8 +447,15 @@ function putDown(lane: MutableLane, give: GiveBack): void {
 export function rowAfter(row: FailureRow | undefined, { successes, failures, failed }: GiveBack): FailureRow | undefined {
   if (successes > 0) return undefined;
   if (failures === 0 || failed === undefined) return row;
-  const { answered, atEpochMs } = failed;
-  return { sinceEpochMs: row?.sinceEpochMs ?? atEpochMs, answered: (row?.answered ?? 0) + answered, answeredEpochMs: answered > 0 ? atEpochMs : row?.answeredEpochMs };
+  const { answered, atEpochMs, isFirst } = failed;
+  const before = isFirst ? undefined : row;
+  return {
+    sinceEpochMs: before?.sinceEpochMs ?? atEpochMs,
+    lastEpochMs: atEpochMs,
+    answered: (before?.answered ?? 0) + answered,
+    answeredEpochMs: answered > 0 ? atEpochMs : before?.answeredEpochMs,
+    unansweredEpochMs: answered > 0 ? undefined : before?.unansweredEpochMs ?? atEpochMs,
+  };
 }
 
 function countIn(lane: MutableLane, { tally, atEpochMs }: NonNullable<GiveBack['counted']>): void {

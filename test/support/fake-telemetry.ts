@@ -1,7 +1,7 @@
-import type { AttemptLine, Telemetry } from '../../lambdas/shared/ports/index.ts';
+import type { AttemptLine, FlushedTelemetry } from '../../lambdas/shared/ports/index.ts';
 
 /** Keeps what it is told. */
-export class FakeTelemetry implements Telemetry {
+export class FakeTelemetry implements FlushedTelemetry {
   readonly attempts: AttemptLine[] = [];
   readonly events: { name: string; fields: Readonly<Record<string, string | number | undefined>> }[] = [];
   readonly faults: { name: string; error: unknown }[] = [];
@@ -28,6 +28,13 @@ export class FakeTelemetry implements Telemetry {
 
   fault(name: string, error: unknown): void {
     this.faults.push({ name, error });
+  }
+
+  /** What had been said by the last flush. */
+  flushed: { readonly events: number; readonly gauges: ReadonlyMap<string, number> } = { events: 0, gauges: new Map() };
+
+  flush(): void {
+    this.flushed = { events: this.events.length, gauges: new Map(this.gauges) };
   }
 
   count(name: string): number {

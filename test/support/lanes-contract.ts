@@ -29,7 +29,7 @@ export function describeLanes(world: () => World): void {
     it('takes a slot and a claim for each delivery', async () => {
       const answer = await admit(['a', 'b', 'c']);
       const now = await lane.lane();
-      expect(answer).toMatchObject({ kind: 'granted', avail: 5, slots: 8 });
+      expect(answer).toMatchObject({ kind: 'granted', avail: 5, failures: 0 });
       expect(now).toMatchObject({ slots: 8, avail: 5, cfg: 'V1', failures: 0 });
       expect([...now.leases]).toEqual([l1(3)]);
       expect([...now.claims.keys()].sort()).toEqual(['a', 'b', 'c'].map((e) => lane.key(e)).sort());
@@ -141,25 +141,48 @@ export function describeLanes(world: () => World): void {
       expect((await lane.lane()).window).toEqual({ sinceEpochMs: 1_000, ...merged(tally, tally) });
     });
 
-    it('knows since when they fail, how many were answered, and when last; a success ends it, and so does a put', async () => {
-      const failed = async (leaseId: string, failures: number, answered: number, atEpochMs: number, successes = 0) => {
-        await give({ leaseId, slots: 3, release: all.map((e) => lane.key(e)), failures, successes, failed: { answered, atEpochMs } });
+    describe('with failures', () => {
+      let leases = 0;
+      beforeEach(() => void (leases = 0));
+      /** One lease of three after the other. */
+      const failed = async (failures: number, answered: number, atEpochMs: number, more: { successes?: number; isFirst?: boolean } = {}) => {
+        const { successes = 0, isFirst = false } = more;
+        if (leases++ > 0) await granted(all, { leaseId: `l${leases}` });
+        await give({ leaseId: `l${leases}`, slots: 3, release: all.map((e) => lane.key(e)), failures, successes, failed: { answered, atEpochMs, isFirst } });
         return (await lane.lane()).row;
       };
-      expect(await failed('l1', 3, 0, 1_000)).toEqual({ sinceEpochMs: 1_000, answered: 0, answeredEpochMs: undefined });
-      await granted(all, { leaseId: 'l2' });
-      expect(await failed('l2', 3, 2, 2_000)).toEqual({ sinceEpochMs: 1_000, answered: 2, answeredEpochMs: 2_000 });
-      await granted(all, { leaseId: 'l3' });
-      expect(await failed('l3', 0, 3, 3_000)).toEqual({ sinceEpochMs: 1_000, answered: 2, answeredEpochMs: 2_000 });
-      await granted(all, { leaseId: 'l4' });
-      expect(await failed('l4', 1, 1, 4_000)).toEqual({ sinceEpochMs: 1_000, answered: 3, answeredEpochMs: 4_000 });
-      await granted(all, { leaseId: 'l5' });
-      expect(await failed('l5', 2, 2, 5_000, 1)).toBeUndefined();
-      await granted(all, { leaseId: 'l6' });
-      expect(await failed('l6', 3, 3, 6_000)).toEqual({ sinceEpochMs: 6_000, answered: 3, answeredEpochMs: 6_000 });
-      await world().lanes.moveTold(lane.endpointId, 'row', undefined, { what: 'warn@6000', atEpochMs: 1, isTold: true });
-      await lane.put(8, 'V2');
-      expect(await lane.lane()).toMatchObject({ failures: 0, row: undefined, told: new Map() });
+
+      it('knows since when, how many were answered, and when last; a success ends it, and so does a put', async () => {
+        expect(await failed(3, 0, 1_000)).toEqual({ sinceEpochMs: 1_000, answered: 0, answeredEpochMs: undefined, lastEpochMs: 1_000, unansweredEpochMs: 1_000 });
+        expect(await failed(3, 2, 2_000)).toEqual({ sinceEpochMs: 1_000, answered: 2, answeredEpochMs: 2_000, lastEpochMs: 2_000, unansweredEpochMs: undefined });
+        expect(await failed(0, 3, 3_000)).toMatchObject({ sinceEpochMs: 1_000, answered: 2, lastEpochMs: 2_000 });
+        expect(await failed(1, 1, 4_000)).toMatchObject({ sinceEpochMs: 1_000, answered: 3, answeredEpochMs: 4_000, lastEpochMs: 4_000 });
+        expect(await failed(2, 2, 5_000, { successes: 1 })).toBeUndefined();
+        expect(await failed(3, 3, 6_000)).toMatchObject({ sinceEpochMs: 6_000, answered: 3, answeredEpochMs: 6_000 });
+        await world().lanes.moveTold(lane.endpointId, 'row', undefined, { what: 'warn@6000', atEpochMs: 1, isTold: true });
+        await lane.put(8, 'V2');
+        expect(await lane.lane()).toMatchObject({ failures: 0, row: undefined, told: new Map() });
+      });
+
+      it('knows since when nothing was answered, and when the last was tried', async () => {
+        await failed(3, 0, 1_000);
+        expect(await failed(3, 0, 2_000)).toMatchObject({ lastEpochMs: 2_000, unansweredEpochMs: 1_000 });
+        expect(await failed(3, 1, 3_000)).toMatchObject({ lastEpochMs: 3_000, unansweredEpochMs: undefined });
+        expect(await failed(3, 0, 4_000)).toMatchObject({ lastEpochMs: 4_000, unansweredEpochMs: 4_000 });
+        expect(await failed(3, 0, 5_000)).toMatchObject({ sinceEpochMs: 1_000, lastEpochMs: 5_000, unansweredEpochMs: 4_000 });
+      });
+
+      it('begins anew for a lease that found no row, whatever is left of one', async () => {
+        await failed(3, 2, 1_000);
+        expect(await failed(3, 0, 2_000, { isFirst: true })).toEqual({ sinceEpochMs: 2_000, answered: 0, answeredEpochMs: undefined, lastEpochMs: 2_000, unansweredEpochMs: 2_000 });
+        expect(await failed(3, 1, 3_000, { isFirst: true })).toEqual({ sinceEpochMs: 3_000, answered: 1, answeredEpochMs: 3_000, lastEpochMs: 3_000, unansweredEpochMs: undefined });
+        expect((await lane.lane()).failures).toBe(9);
+      });
+
+      it('is told to who is admitted next', async () => {
+        await failed(3, 2, 1_000);
+        expect(await admit(['a'], { leaseId: 'l9' })).toMatchObject({ kind: 'granted', failures: 3 });
+      });
     });
 
     it('counts failures in a row, until a success', async () => {
@@ -268,7 +291,7 @@ export function describeLanes(world: () => World): void {
     });
 
     it('gives one lease back and takes the next, in a lane that has room for one of them only', async () => {
-      expect(await exchange({ slots: 2, release: keys('a', 'b'), failures: 2 }, ['c', 'd'], { leaseId: 'l2' })).toMatchObject({ kind: 'granted', avail: 0 });
+      expect(await exchange({ slots: 2, release: keys('a', 'b'), failures: 2 }, ['c', 'd'], { leaseId: 'l2' })).toMatchObject({ kind: 'granted', avail: 0, failures: 2 });
       const now = await lane.lane();
       expect(now).toMatchObject({ avail: 0, failures: 2 });
       expect([...now.leases]).toEqual([['l2', l1(2)[1]]]);
@@ -276,8 +299,8 @@ export function describeLanes(world: () => World): void {
     });
 
     it('may take fewer than it returns, or more', async () => {
-      expect(await exchange({ slots: 2, release: keys('a', 'b') }, ['c'], { leaseId: 'l2' })).toMatchObject({ kind: 'granted', avail: 1 });
-      expect(await exchange({ leaseId: 'l2', slots: 1, release: keys('c') }, ['d', 'e'], { leaseId: 'l3' })).toMatchObject({ kind: 'granted', avail: 0 });
+      expect(await exchange({ slots: 2, release: keys('a', 'b') }, ['c'], { leaseId: 'l2' })).toMatchObject({ kind: 'granted', avail: 1, failures: 0 });
+      expect(await exchange({ leaseId: 'l2', slots: 1, release: keys('c') }, ['d', 'e'], { leaseId: 'l3' })).toMatchObject({ kind: 'granted', avail: 0, failures: 0 });
     });
 
     it('keeps claims without a verdict, under their own lease without slots', async () => {
@@ -373,7 +396,7 @@ export function describeLanes(world: () => World): void {
     expect(await move(undefined, 5)).toEqual({ kind: 'moved' });
     expect(await move(undefined, 7)).toEqual({ kind: 'lost', lane: { ...before, nextAtEpochMs: 5 } });
     expect(await move(5, 9)).toEqual({ kind: 'moved' });
-    expect(await admit(['a'])).toMatchObject({ kind: 'granted', avail: 7, breaker: undefined, nextAtEpochMs: 9 });
+    expect(await admit(['a'])).toMatchObject({ kind: 'granted', avail: 7, failures: 0, breaker: undefined, nextAtEpochMs: 9 });
     expect(await world().lanes.exchange(lane.give({ slots: 1, release: [lane.key('a')] }), lane.ask(['b'], { leaseId: 'l2' }))).toMatchObject({ nextAtEpochMs: 9 });
   });
 
@@ -392,7 +415,7 @@ export function describeLanes(world: () => World): void {
     });
 
     it('admits one canary, by a lease that it names', async () => {
-      expect(await asCanary('a', 'l1')).toMatchObject({ kind: 'granted', avail: 7, breaker: { ...open, canary } });
+      expect(await asCanary('a', 'l1')).toMatchObject({ kind: 'granted', avail: 7, failures: 0, breaker: { ...open, canary } });
       const now = await lane.lane();
       expect([now.breaker, [...now.leases], now.claims.size]).toEqual([{ ...open, canary }, [l1(1)], 1]);
       expect(await asCanary('b', 'l2')).toEqual({ kind: 'refused', lane: now });
@@ -421,7 +444,7 @@ export function describeLanes(world: () => World): void {
 
     it('admits as before once it is closed', async () => {
       await world().lanes.moveBreaker(lane.endpointId, open, { ...tally, round: 2 });
-      expect(await admit(['a'])).toMatchObject({ kind: 'granted', avail: 7, breaker: { ...tally, round: 2 } });
+      expect(await admit(['a'])).toMatchObject({ kind: 'granted', avail: 7, failures: 0, breaker: { ...tally, round: 2 } });
     });
   });
 

@@ -83,6 +83,16 @@ describe('an endpoint', () => {
     expect(await run()).toMatchObject({ 'acme failure_ratio': 0, 'acme connect_failure_ratio': 0 });
   });
 
+  it('that sheds of little goes on being said to each minute, though of a new window attempts say enough before what came does', async () => {
+    const said: (number | undefined)[] = [];
+    for (let minute = 0; minute < 20; minute++) {
+      await count('acme', { attempts: 3, delivered: 3, offered: 3, shed: 2 });
+      h.clock.advance(minuteMs);
+      said.push((await run())['acme shed_ratio']);
+    }
+    expect(said.slice(3)).toEqual(Array.from({ length: 17 }, () => 0.667));
+  });
+
   it('of which too little is known has no ratio', async () => {
     await count('acme', { attempts: limits.minAttempts - 1, offered: limits.minOffers - 1, shed: limits.minOffers - 1 });
     expect(await run()).toEqual({});
@@ -149,6 +159,50 @@ it('a window that ends teaches the lane how long answers take; one of an endpoin
   expect(await endWindow(answers(4_000))).toBe(msOf(binOf(4_000)));
 });
 
+describe('a lane that sizes itself', () => {
+  const busy = { attempts: 3_000, delivered: 3_000, offered: 3_000, inFlight: 24_000, busyMs: 1_800_000, answers: new Map([[binOf(600), 3_000]]) };
+  /** A window of 5 minutes with 10 a second, of 600 ms each. */
+  const endWindow = async (tally: Partial<Tally> = busy, more: Partial<AttendDeps> = {}) => {
+    await count('acme', tally);
+    h.clock.advance(windowMs);
+    await run(more);
+    const { slots, avail, cfg } = await h.lane();
+    return { slots, avail, isSame: (await h.store.endpoints.read('acme'))?.version === cfg };
+  };
+  /** What is offered in a second times what it takes. */
+  const byLaw = Math.ceil((3_000 / (windowMs / 1_000)) * (msOf(binOf(600)) / 1_000));
+
+  it('has as many slots as its last window asks for, and those in flight stay counted', async () => {
+    await h.claimElsewhere({ eventId: 'x' });
+    await h.store.put(endpointOf({ maxInFlight: 'auto' }, 'V2'));
+    expect(await endWindow()).toEqual({ slots: byLaw, avail: byLaw - 1, isSame: true });
+    expect((await h.store.endpoints.read('acme'))?.config).toMatchObject({ maxInFlight: byLaw, autoLane: true });
+    expect(h.telemetry.count('lane-resized')).toBe(1);
+    // Slow now: fewer than are in flight may be left for a while.
+    expect(await endWindow({ ...busy, answers: new Map([[binOf(9_000), 3_000]]) })).toEqual({ slots: 4, avail: 3, isSame: true });
+    // As is.
+    await endWindow({ ...busy, answers: new Map([[binOf(9_000), 3_000]]) });
+    expect(h.telemetry.count('lane-resized')).toBe(2);
+  });
+
+  it('is no other: one with a size keeps it', async () => {
+    expect(await endWindow()).toMatchObject({ slots: 8, avail: 8 });
+  });
+
+  it('is left as it is where it was put meanwhile, or cannot be read', async () => {
+    await h.store.put(endpointOf({ maxInFlight: 'auto' }, 'V2'));
+    const put = { read: async (endpointId: string) => {
+      const before = await h.store.endpoints.read(endpointId);
+      await h.store.put(endpointOf({ maxInFlight: 6 }, 'V3'));
+      return before;
+    } };
+    expect(await endWindow(busy, { endpoints: put })).toEqual({ slots: 6, avail: 6, isSame: true });
+    await h.store.put(endpointOf({ maxInFlight: 'auto' }, 'V4'));
+    expect(await endWindow(busy, { endpoints: { read: () => Promise.reject(new Error('away')) } })).toMatchObject({ slots: 8 });
+    expect(h.telemetry.faults.map(({ name }) => name)).toEqual(['resize-failed']);
+  });
+});
+
 describe('a run', () => {
   it('that has no time for all lanes says what it has seen, and ends nothing of the others', async () => {
     await count('acme', { attempts: 40 });
@@ -192,13 +246,11 @@ describe('a run', () => {
   ])('costs nothing else where %s cannot be had', async (_what, methods, fault) => {
     await count('acme', { attempts: 40 });
     await h.store.lanes.hold('acme', { count: 1, nowEpochMs: t0EpochMs, wakeAtEpochMs: t0EpochMs + 9e6, isReady: true });
-    await h.store.lanes.flag('acme', { why: 'not-found', sinceEpochMs: t0EpochMs });
     const published = await run({ attention: { ...fake.deps.attention, ...methods } });
     expect(h.telemetry.faults.map(({ name }) => name)).toEqual([fault]);
     // Nothing is begun that could not be ended.
     expect(published).toEqual(fault.startsWith('attention') ? {} : { 'acme failure_ratio': 1 });
     expect(h.telemetry.gauges.has('oldest_unknown_age')).toBe(!['attention-failed', 'unknown-unread'].includes(fault));
-    expect(fake.notices).toHaveLength(fault === 'attention-failed' ? 0 : 1);
   });
 
   it('that comes beside another says nothing of single endpoints: who wrote first does', async () => {

@@ -87,6 +87,26 @@ describe('the sweep', () => {
   });
 });
 
+describe('a notice', () => {
+  beforeEach(() => h.store.lanes.flag('acme', { why: 'not-found', sinceEpochMs: 1 }));
+
+  it('is told after all that was seen is said, so that a topic that hangs keeps nobody from it', async () => {
+    const said: unknown[] = [];
+    const publish = () => {
+      said.push([h.telemetry.count('swept'), [...h.telemetry.flushed.gauges.keys()]]);
+      return Promise.reject(new Error('no answer'));
+    };
+    await sweep(depsOf({ notices: { publish } }));
+    expect(said).toEqual([[1, expect.arrayContaining(['held_deliveries', 'endpoints_sick']) as string[]]]);
+  });
+
+  it('is told also where the attention to the endpoints failed', async () => {
+    const fake = fakeAttention(h);
+    await sweep(depsOf({ ...fake.deps, attention: { ...fake.deps.attention, heldSince: () => Promise.resolve(undefined), remembered: () => Promise.reject(new Error('away')) } }));
+    expect([fake.notices.map(({ step }) => step), h.telemetry.faults.map(({ name }) => name)]).toEqual([['refusing'], ['attention-forgotten']]);
+  });
+});
+
 describe('the dead-letter queue', () => {
   const none = { looked: 0, stale: 0, deleted: 0, kept: 0, unknown: 0, stop: 'bound' };
   /** Walks as long as it may, `pageMs` a page. */

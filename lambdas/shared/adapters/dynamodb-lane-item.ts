@@ -1,6 +1,6 @@
 import type { Breaker, Cause, ClosedBreaker, OpenBreaker, Share } from '../core/breaker.ts';
 import type { FlagReason } from '../core/classify.ts';
-import { noticeSubjects, type NoticeSubject, type Told } from '../core/escalation.ts';
+import { noticeSubjects, type FailureRow, type NoticeSubject, type Told } from '../core/escalation.ts';
 import type { Claim, Lane, Lease } from '../core/lane.ts';
 import type { Tally, Window } from '../core/statistics.ts';
 
@@ -17,8 +17,12 @@ type ShareValue = [number, number, number];
 
 type ToldValue = [string, number, 0 | 1];
 
-/** Attributes of failures in a row: since when, how many were answered, when last. */
-export const rowNames = ['rs', 'ra', 'rl'] as const;
+/** Attributes of failures in a row. */
+export const rowNames = ['rs', 'ra', 'rl', 'rt', 'ru'] as const;
+export type RowName = (typeof rowNames)[number];
+
+/** Attribute of a lane whose size the sweep changes. */
+export const autoName = 'auto';
 
 /** Attribute of a lane that says what was learned of the time that answers take. */
 export const learnedName = 'lm';
@@ -54,14 +58,18 @@ export interface LaneItem {
   readonly ready?: true;
   /** Lease and expiry of the drain's run. */
   readonly drain?: [string, number];
-  /** Of failures in a row: since when, how many were answered, and when the last of these was. */
+  /** Of failures in a row: since when, how many were answered, and when the last of these was; the last of all, and the first without an answer since one was answered. */
   readonly rs?: number;
   readonly ra?: number;
   readonly rl?: number;
+  readonly rt?: number;
+  readonly ru?: number;
   /** Of what somebody was told, by its subject: what, when it was claimed, and 1 once it is told. */
   readonly tr?: ToldValue;
   readonly tf?: ToldValue;
   readonly tg?: ToldValue;
+  /** The sweep may change its size. */
+  readonly auto?: true;
   /** What 99 of 100 answers take, of windows that have ended. */
   readonly lm?: number;
   /** Of a closed breaker: round, connections in a row that failed, the lease that reported last; then of failures, and of what was slow: beginning of the window, attempts, hits. */
@@ -87,14 +95,21 @@ export function toLane(item: Record<string, unknown>): Lane {
     holdSeq: raw.holdSeq ?? 0,
     holding: raw.holding === undefined ? undefined : { heldAtEpochMs: raw.heldAt ?? 0, wakeAtEpochMs: raw.wakeAt ?? 0, count: Math.max(0, raw.held ?? 0), isReady: raw.ready === true },
     drain: raw.drain === undefined ? undefined : { leaseId: raw.drain[0], expiresEpochMs: raw.drain[1] },
-    row: raw.rs === undefined ? undefined : { sinceEpochMs: raw.rs, answered: raw.ra ?? 0, answeredEpochMs: raw.rl },
+    row: toRow(raw),
     told: new Map(noticeSubjects.flatMap((subject): [NoticeSubject, Told][] => {
       const value = raw[toldNames[subject]];
       return value === undefined ? [] : [[subject, { what: value[0], atEpochMs: value[1], isTold: value[2] === 1 }]];
     })),
     window: toWindow(item),
     learnedMs: raw.lm,
+    isAuto: raw.auto === true,
   };
+}
+
+/** A success by a version of the program that knows of no rows says so by `failures` alone. */
+function toRow({ failures = 0, rs, ra = 0, rl, rt, ru }: LaneItem): FailureRow | undefined {
+  if (failures === 0 || rs === undefined) return undefined;
+  return { sinceEpochMs: rs, answered: ra, answeredEpochMs: rl, lastEpochMs: rt ?? rs, unansweredEpochMs: ru };
 }
 
 /** The window of a lane, or one that was put away. */

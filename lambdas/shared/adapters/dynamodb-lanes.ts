@@ -5,7 +5,7 @@ import type { Lease } from '../core/lane.ts';
 import type { Admission, AdmitAnswer, GiveBack, GiveBackAnswer, Lanes, ReapAnswer, ReapClaim } from '../ports/index.ts';
 import { writeFailure } from './dynamodb-errors.ts';
 import { createHolding } from './dynamodb-holding.ts';
-import { claimValue, leaseValue, openValue, rowNames, tallyValue, toldNames, toldValue, toLane } from './dynamodb-lane-item.ts';
+import { claimValue, leaseValue, openValue, rowNames, tallyValue, toldNames, toldValue, toLane, type RowName } from './dynamodb-lane-item.ts';
 import { joined, laneMover, laneUpdate, type Change } from './dynamodb-lane-write.ts';
 import { countedIn, createWindows } from './dynamodb-windows.ts';
 import { Expressions, recordCondition, recordUpdate } from './expressions.ts';
@@ -21,8 +21,8 @@ export function createDynamoDbLanes(db: DynamoDBClient, tables: { endpoints: str
       const answer = await db.send(
         new UpdateItemCommand({ ...update(endpointId, x, change), ReturnValues: 'ALL_NEW', ReturnValuesOnConditionCheckFailure: 'ALL_OLD' }),
       );
-      const { avail, breaker, nextAtEpochMs, pausedUntilEpochMs, pace, flag, holding, window, slots, learnedMs } = toLane(unmarshall(answer.Attributes ?? {}));
-      return { kind: 'granted', avail, breaker, nextAtEpochMs, pausedUntilEpochMs, pace, flag, holding, window, slots, learnedMs };
+      const { avail, failures, breaker, nextAtEpochMs, pausedUntilEpochMs, pace, flag, holding, window, slots, learnedMs } = toLane(unmarshall(answer.Attributes ?? {}));
+      return { kind: 'granted', avail, failures, breaker, nextAtEpochMs, pausedUntilEpochMs, pace, flag, holding, window, slots, learnedMs };
     } catch (error) {
       const failure = writeFailure(error);
       if (failure.kind === 'refused') return { kind: 'refused', lane: failure.item === undefined ? undefined : toLane(failure.item) };
@@ -189,12 +189,18 @@ function failureRow(x: Expressions, { successes, failures, failed }: GiveBack): 
   if (successes === 0 && failures === 0) return { sets: [], removes: [] };
   const count = x.name('failures');
   if (successes > 0) return { sets: [`${count} = ${x.value(0)}`], removes: rowNames.map((name) => x.name(name)) };
-  const sets = [`${count} = ${count} + ${x.value(failures)}`];
-  if (failed !== undefined) sets.push(`${x.name('rs')} = if_not_exists(${x.name('rs')}, ${x.value(failed.atEpochMs)})`);
-  if (failed !== undefined && failed.answered > 0) {
-    sets.push(`${x.name('ra')} = if_not_exists(${x.name('ra')}, ${x.value(0)}) + ${x.value(failed.answered)}`, `${x.name('rl')} = ${x.value(failed.atEpochMs)}`);
+  const counted = `${count} = ${count} + ${x.value(failures)}`;
+  if (failed === undefined) return { sets: [counted], removes: [] };
+  const at = x.value(failed.atEpochMs);
+  // A row that begins takes nothing over from one that a version of the program has ended which knows of none.
+  const kept = (name: RowName, otherwise: string) => (failed.isFirst ? otherwise : `if_not_exists(${x.name(name)}, ${otherwise})`);
+  const always = [counted, `${x.name('rs')} = ${kept('rs', at)}`, `${x.name('rt')} = ${at}`];
+  if (failed.answered === 0) {
+    return { sets: [...always, `${x.name('ru')} = ${kept('ru', at)}`], removes: failed.isFirst ? [x.name('ra'), x.name('rl')] : [] };
   }
-  return { sets, removes: [] };
+  const answered = x.value(failed.answered);
+  const sum = failed.isFirst ? answered : `${kept('ra', x.value(0))} + ${answered}`;
+  return { sets: [...always, `${x.name('ra')} = ${sum}`, `${x.name('rl')} = ${at}`], removes: [x.name('ru')] };
 }
 
 /** The record's half of a reap: an ambiguous attempt on exactly the record that was read. */

@@ -12,7 +12,7 @@ import { records } from '../limits/numbers.ts';
 import type { Endpoint, StoredEndpoint } from '../ports/index.ts';
 import { toEndpoint, toPlain } from './dynamodb-endpoints.ts';
 import { cancellation } from './dynamodb-errors.ts';
-import { learnedName, rowNames, sk, toldNames, toLane } from './dynamodb-lane-item.ts';
+import { autoName, learnedName, rowNames, sk, toldNames, toLane } from './dynamodb-lane-item.ts';
 import { Expressions } from './expressions.ts';
 import { pauseBriefly, whileNotApplied, type Pause } from './repeat.ts';
 
@@ -68,13 +68,13 @@ export function createDynamoDbRegistry(db: DynamoDBClient, table: string, pause:
   };
 
   const write = async (endpoint: Endpoint, over: string | null | undefined, forgets: Forgets): Promise<'written' | 'changed'> => {
-    const { endpointId, maxInFlight } = endpoint.config;
+    const { endpointId, maxInFlight, autoLane } = endpoint.config;
     const before = await read(endpointId);
     const there = before.lane === undefined || before.lane.cfg === removedCfg ? null : before.lane.cfg;
     if (over !== undefined && over !== there) return 'changed';
     const members = [
       { Put: configPut(table, endpoint) },
-      { Update: { ...key(endpointId, sk.lane), ...laneUpdate(before.lane, endpoint.version, maxInFlight, forgets) } },
+      { Update: { ...key(endpointId, sk.lane), ...laneUpdate(before.lane, endpoint.version, { slots: maxInFlight, isAuto: autoLane }, forgets) } },
     ];
     return (await transact(members)) ? 'written' : 'changed';
   };
@@ -133,9 +133,9 @@ export function createDynamoDbRegistry(db: DynamoDBClient, table: string, pause:
 
 /** Without a condition of its own: configuration and lane only ever change together, and the lane's half has one. */
 function configPut(table: string, endpoint: Endpoint) {
-  const { config: { pauses, disabledFor, maxAmbiguous, lookup, ...config }, version, secrets, bodySecret, origin } = endpoint;
+  const { config: { pauses, disabledFor, maxAmbiguous, lookup, autoLane, ...config }, version, secrets, bodySecret, origin } = endpoint;
   // Only where there is something to say: an older version refuses a key that it does not know.
-  const stored = { ...config, ...(pauses.length === 0 ? {} : { pauses }), ...(disabledFor === null ? {} : { disabledFor }), ...(maxAmbiguous === null ? {} : { maxAmbiguous }), ...(lookup === null ? {} : { lookup }) };
+  const stored = { ...config, ...(pauses.length === 0 ? {} : { pauses }), ...(disabledFor === null ? {} : { disabledFor }), ...(maxAmbiguous === null ? {} : { maxAmbiguous }), ...(lookup === null ? {} : { lookup }), ...(autoLane ? { autoLane } : {}) };
   const item = { pk: config.endpointId, sk: sk.config, v: records.version, version, config: stored, secrets, bodySecret, own: origin?.own, policy: origin?.policy?.name, policyVersion: origin?.policy?.version };
   return { TableName: table, Item: marshall(item, { removeUndefinedValues: true }) };
 }
@@ -150,11 +150,11 @@ const forgotten: Forgets = { zeroed: ['failures'], removed: ['pausedUntil', 'fla
 const nothing: Forgets = { zeroed: [], removed: [] };
 
 /** The lane's half of a put: slots in flight stay counted, so only the difference in size moves `avail`. */
-function laneUpdate(before: Lane | undefined, cfg: string, slots: number, { zeroed, removed }: Forgets) {
+function laneUpdate(before: Lane | undefined, cfg: string, { slots, isAuto }: { slots: number; isAuto: boolean }, { zeroed, removed: ended }: Forgets) {
   const x = new Expressions();
   const set = (name: string, value: unknown) => `${x.name(name)} = ${x.value(value)}`;
   if (before === undefined) {
-    const fresh = { v: records.version, slots, avail: slots, cfg, leases: {}, claims: {}, failures: 0 };
+    const fresh = { v: records.version, slots, avail: slots, cfg, leases: {}, claims: {}, failures: 0, ...(isAuto ? { [autoName]: true } : {}) };
     return {
       UpdateExpression: `SET ${Object.entries(fresh).map(([name, value]) => set(name, value)).join(', ')}`,
       ConditionExpression: `attribute_not_exists(${x.name('pk')})`,
@@ -162,7 +162,8 @@ function laneUpdate(before: Lane | undefined, cfg: string, slots: number, { zero
     };
   }
   const avail = x.name('avail');
-  const sets = [set('slots', slots), set('cfg', cfg), ...zeroed.map((name) => set(name, 0)), `${avail} = ${avail} + ${x.value(slots - before.slots)}`];
+  const sets = [set('slots', slots), set('cfg', cfg), ...zeroed.map((name) => set(name, 0)), `${avail} = ${avail} + ${x.value(slots - before.slots)}`, ...(isAuto ? [set(autoName, true)] : [])];
+  const removed = [...ended, ...(isAuto ? [] : [autoName])];
   // `slots` too: a removed lane is `removed` again after it was put and removed meanwhile, perhaps with another size.
   return {
     UpdateExpression: `SET ${sets.join(', ')}${removed.length === 0 ? '' : ` REMOVE ${removed.map((name) => x.name(name)).join(', ')}`}`,

@@ -14,7 +14,7 @@ import { pauseBriefly, whileNotApplied, type Pause } from './repeat.ts';
  * read. Of the configuration only what says so: nothing that another version of the program has written is lost.
  */
 export function createChangeStatus(db: DynamoDBClient, table: string, pause: Pause = pauseBriefly): ChangeStatus {
-  return async ({ endpointId, version }, { fields, atEpochMs, told, whileFailingSinceEpochMs }) => {
+  return async ({ endpointId, version }, { fields, slots, atEpochMs, told, whileFailingSinceEpochMs }) => {
     const next = ulid(atEpochMs, randomBytes(10));
     const [config, lane] = [new Expressions(), new Expressions()];
     const document = config.name('config');
@@ -22,6 +22,7 @@ export function createChangeStatus(db: DynamoDBClient, table: string, pause: Pau
     const assigned = Object.entries(fields).map(([name, value]) => `${document}.${config.name(name)} = ${config.value(value)}`);
     const failing = whileFailingSinceEpochMs === undefined ? [] : [`${lane.name('rs')} = ${lane.value(whileFailingSinceEpochMs)}`];
     const noted = told === undefined ? [] : [`${lane.name(toldNames[told.subject])} = ${lane.value(toldValue(told.note))}`];
+    const sized = slots === undefined ? undefined : resized(lane, slots);
     const members = [
       {
         Update: {
@@ -31,7 +32,7 @@ export function createChangeStatus(db: DynamoDBClient, table: string, pause: Pau
           ...config.attributes(),
         },
       },
-      { Update: laneUpdate(table, endpointId, lane, { sets: [`${cfg} = ${lane.value(next)}`, ...noted], removes: [], clauses: [`${cfg} = ${lane.value(version)}`, ...failing] }) },
+      { Update: laneUpdate(table, endpointId, lane, { sets: [`${cfg} = ${lane.value(next)}`, ...noted, ...(sized?.sets ?? [])], removes: [], clauses: [`${cfg} = ${lane.value(version)}`, ...failing, ...(sized?.clauses ?? [])] }) },
     ];
     const answer = await whileNotApplied<'written' | 'changed' | 'notApplied' | 'unsure'>(async () => {
       try {
@@ -44,6 +45,11 @@ export function createChangeStatus(db: DynamoDBClient, table: string, pause: Pau
     }, 'notApplied', pause);
     return answer === 'written' || answer === 'changed' ? answer : 'busy';
   };
+}
+
+function resized(x: Expressions, { from, to }: { from: number; to: number }): { sets: string[]; clauses: string[] } {
+  const [slots, avail] = [x.name('slots'), x.name('avail')];
+  return { sets: [`${slots} = ${x.value(to)}`, `${avail} = ${avail} + ${x.value(to - from)}`], clauses: [`${slots} = ${x.value(from)}`] };
 }
 
 /** Disables an endpoint that said that it is gone, and notes in the same write that somebody is to be told. */

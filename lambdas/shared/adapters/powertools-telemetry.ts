@@ -1,15 +1,13 @@
 import { Logger } from '@aws-lambda-powertools/logger';
 import { eventMetrics } from '../limits/metrics.ts';
 import { records } from '../limits/numbers.ts';
-import type { Telemetry } from '../ports/index.ts';
+import type { FlushedTelemetry } from '../ports/index.ts';
 import { createMeters, type SocketPeaks } from './powertools-meters.ts';
 
-export interface RunningTelemetry extends Telemetry {
+export interface RunningTelemetry extends FlushedTelemetry {
   started(settings: object): void;
   /** Whose sockets are counted at each flush. */
   watchSockets(peaks: SocketPeaks): void;
-  /** Ends an invocation. */
-  flush(): void;
 }
 
 /**

@@ -10,12 +10,16 @@ export function createSnsNotices(sns: SNSClient, topicArn: string): Notices {
       await sns.send(
         new PublishCommand({
           TopicArn: topicArn,
-          // Of an e-mail: at most 100 characters, ASCII.
-          Subject: `Sluice: ${endpointId} ${step}`.slice(0, 100),
+          Subject: subjectOf(step, endpointId),
           Message: JSON.stringify(notice),
           MessageAttributes: { step: attribute(step), endpointId: attribute(endpointId), ...(tenantId === null ? {} : { tenantId: attribute(tenantId) }) },
         }),
       );
     },
   };
+}
+
+/** Of an e-mail: SNS takes printable ASCII, fewer than 100 characters. The step first, for a long name is cut off. */
+function subjectOf(step: string, endpointId: string): string {
+  return `Sluice: ${step} ${endpointId}`.replaceAll(/[^ -~]/g, '?').slice(0, 99);
 }

@@ -1,3 +1,4 @@
+import type { Suggestion } from './auto-lane.ts';
 import type { NoticeStep } from './escalation.ts';
 import { inFlight, type Lane } from './lane.ts';
 import { statistics as limits } from '../limits/numbers.ts';
@@ -20,6 +21,8 @@ export interface Evidence {
   readonly breaker: 'closed' | 'open' | 'half-open';
   /** For how long a delivery waits for its answer that is tried now for the first time; of an adaptive budget only. */
   readonly readBudgetMs?: number;
+  /** What its lane would be by what is measured, and what that would give (L2); undefined where too little is. */
+  readonly suggested?: Suggestion & { readonly isApplied: boolean };
 }
 
 /** @param window what the lane counts now, with the last one that has ended where that is short */
@@ -58,7 +61,7 @@ export function sentenceOf({ latencyMs, slots, offeredPerSecond, sustainablePerS
 
 /** The evidence as lines of text, each a name and what is to be said. */
 export function evidenceLines(evidence: Evidence, nowEpochMs: number): [string, string][] {
-  const { window, latencyMs, slots, inFlight: busy, shedShare, backlog, offeredPerSecond, sustainablePerSecond, readBudgetMs } = evidence;
+  const { window, latencyMs, slots, inFlight: busy, shedShare, backlog, offeredPerSecond, sustainablePerSecond, readBudgetMs, suggested } = evidence;
   const measured: [string, string][] = window === undefined ? [['Measured', 'nothing lately']] : [
     ['Measured', `${window.attempts} attempts in ${minutes(nowEpochMs - window.sinceEpochMs)}, ${window.failed} failed${window.lastFailure === undefined || window.failed === 0 ? '' : ` (last: ${window.lastFailure})`}`],
   ];
@@ -69,9 +72,22 @@ export function evidenceLines(evidence: Evidence, nowEpochMs: number): [string, 
     ['Offered', offeredPerSecond === undefined ? '-' : `${rate(offeredPerSecond)}${shedShare === undefined ? '' : `, no room for ${percent(shedShare)}`}`],
     ['Sustainable', sustainablePerSecond === undefined ? '-' : `${rate(sustainablePerSecond)} (lane ÷ p95)`],
     ['Waiting', `${backlog}`],
+    ...(suggested === undefined ? [] : [['Suggested', suggestionText(suggested)] as [string, string]]),
     ...(readBudgetMs === undefined ? [] : [['Read budget', `${seconds(readBudgetMs)} (adaptive: three times the p99 of a full lane)`] as [string, string]]),
     ['', sentenceOf(evidence)],
   ];
+}
+
+const reasons: Readonly<Record<Suggestion['why'], string>> = {
+  offered: 'offered × p95',
+  slow: 'all that one gets whose p95 is above 3 s',
+  ceiling: 'the share of all slots that one endpoint gets',
+  shed: 'twice as many, for what came had no room',
+  floor: 'the least of a lane that sizes itself',
+};
+
+function suggestionText({ slots, sustainablePerSecond, why, isApplied }: NonNullable<Evidence['suggested']>): string {
+  return `a lane of ${slots} (${reasons[why]}), which sustains ${rate(sustainablePerSecond)}${isApplied ? '; it sizes itself' : '. Apply it: --set maxInFlight=auto'}`;
 }
 
 /** What an alarm's reader wants first: what is wrong, who else is affected, what waits, and what to do. */

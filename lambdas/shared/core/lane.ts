@@ -41,6 +41,8 @@ export interface Lane {
   readonly window: Window | undefined;
   /** How long 99 of 100 answers would take were the lane full, by windows in which the endpoint was well; undefined where none was. */
   readonly learnedMs: number | undefined;
+  /** The sweep changes its size by what is measured (L2). */
+  readonly isAuto: boolean;
 }
 
 export interface Flag {

@@ -24,7 +24,7 @@ const adaptiveDefaults = endpointSchema.parse({ ...someEndpoint, adaptiveRead: {
 /** What is wrong with the settings of a policy; an empty list where nothing is. */
 export function policyProblems(settings: Settings): Problem[] {
   // Without its value, which may be a credential.
-  const strangers = Object.keys(withoutShared(settings)).map((field) => ({ field, value: undefined, bound: Object.hasOwn(endpointSchema.shape, field) ? 'belongs to one endpoint: a policy holds delivery settings only' : unknownKey }));
+  const strangers = Object.keys(withoutShared(settings)).map((field) => ({ field, value: undefined, bound: Object.hasOwn(defaults, field) ? 'belongs to one endpoint: a policy holds delivery settings only' : unknownKey }));
   const parsed = endpointSchema.safeParse({ ...someEndpoint, ...sharedOf(settings) });
   return [...strangers, ...(parsed.success ? [] : problemsOf(parsed.error.issues, settings))];
 }
@@ -75,7 +75,7 @@ export interface NamedPolicy {
 }
 
 /** Keys that say who or where an endpoint is, or how it stands: they are always its own. */
-const identity = ['endpointId', 'url', 'tenantId', 'status', 'pauses', 'disabledFor', 'policy'];
+const identity = ['endpointId', 'url', 'tenantId', 'status', 'pauses', 'disabledFor', 'policy', 'autoLane'];
 
 /** Where each setting comes from that is no default, by its dotted name: `own`, or a policy and its version. */
 export function originsOf(config: Settings, own: Settings, policy: NamedPolicy | undefined): Record<string, string> {

@@ -252,7 +252,10 @@ export const endpointSchema = z.strictObject({
   contentType: headerValue.regex(/^[\w.+-]+\/[\w.+-]+(;.*)?$/, 'is not a media type').default('application/json'),
   headers: headersSchema.default({}),
   signing: z.array(schemeSchema).min(1).max(endpoint.maxSchemes).default([{ scheme: 'standard' }]),
-  maxInFlight: z.int().min(lane.minSlots).max(lane.maxSlots).default(lane.defaultSlots),
+  // "auto": as many as what is offered and how long it takes ask for.
+  maxInFlight: z.union([z.int().min(lane.minSlots).max(lane.maxSlots), z.literal('auto')], { error: `must be "auto" or a whole number from ${lane.minSlots} to ${lane.maxSlots}` }).default(lane.defaultSlots),
+  // Set by "auto", beside the size that the lane has now, which the sweep changes.
+  autoLane: z.boolean().default(false),
   maxPerSecond: z.number().min(rate.minPerSecond).max(rate.maxPerSecond).nullable().default(null),
   budgetsMs: budgetsSchema.prefault({}),
   adaptiveRead: adaptiveSchema.nullable().default(null),
@@ -277,7 +280,7 @@ export const endpointSchema = z.strictObject({
   if (config.maxAmbiguous !== null && config.maxAmbiguous > config.retry.attempts) {
     context.addIssue({ code: 'custom', path: ['maxAmbiguous'], message: `must be at most retry.attempts, ${config.retry.attempts}: it would never be reached` });
   }
-});
+}).transform(({ maxInFlight, ...config }) => ({ ...config, maxInFlight: maxInFlight === 'auto' ? lane.defaultSlots : maxInFlight, autoLane: config.autoLane || maxInFlight === 'auto' }));
 
 export type EndpointConfig = z.infer<typeof endpointSchema>;
 export type RetryPolicy = EndpointConfig['retry'];

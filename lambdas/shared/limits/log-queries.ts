@@ -21,7 +21,7 @@ export interface LogSelect {
 }
 
 /** Events that say that something has ended badly, or may have: the others say what waits, and why. */
-export const badEvents: readonly string[] = ['breaker-opened', 'claim-reaped', 'dead', 'endpoint-disabled', 'endpoint-flagged', 'settle-failed', 'unknown'];
+export const badEvents: readonly string[] = ['breaker-opened', 'claim-reaped', 'dead', 'endpoint-disabled', 'endpoint-flagged', 'endpoint-ill', 'settle-failed', 'unknown'];
 
 /** Newest first, whole lines. @throws Error on an id that is none: nothing else may get into a query's text */
 export function endpointLogQuery({ endpointId, eventId, failedOnly }: LogSelect, lines: number): string {

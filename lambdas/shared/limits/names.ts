@@ -18,6 +18,8 @@ export const env = {
   functionLimits: 'SLUICE_FUNCTION_LIMITS',
   /** JSON of what the stage lets senders reach (EgressRules). */
   egress: 'SLUICE_EGRESS',
+  /** Deliveries that all senders of the queue may have under way at once. */
+  fleetSlots: 'SLUICE_FLEET_SLOTS',
   /** Of all metrics of the installation. */
   metricNamespace: 'SLUICE_METRIC_NAMESPACE',
 } as const;
@@ -94,6 +96,8 @@ export const outputs = {
   deliverLimits: 'DeliverLimits',
   /** JSON of EgressRules: an endpoint's URL must keep to them, so registration needs them. */
   egress: 'EgressRules',
+  /** Deliveries that all senders of the queue may have under way at once. */
+  fleetSlots: 'FleetSlots',
   /** Where a consumer asks how it stands; `none` where the stage wants none. */
   statusUrl: 'StatusUrl',
   /** Newest version of records that the functions read: a command line that is newer must not ask them for more. */

@@ -188,6 +188,24 @@ export const lane = {
   maxSlots: 32,
 } as const;
 
+/** Lanes that size themselves (L2). */
+export const autoLane = {
+  /** Share of the slots of all senders that one endpoint may have. */
+  fleetShare: 0.1,
+  /** A p95 above this is slow, and gets so many slots at most. */
+  slowMs: 3_000,
+  slowSlots: 4,
+  /** What comes two at once must not be shed. */
+  leastSlots: 2,
+  /** A window with fewer attempts says too little. */
+  minAttempts: 20,
+  /** More than this share of what came had no room: it comes in bursts. */
+  shedShare: 0.05,
+  healthyShare: 0.9,
+  /** A change by less than this share of the lane waits. */
+  grain: 0.2,
+} as const;
+
 /** Sockets of one execution environment (T6, T7). */
 export const sockets = {
   /** In all, idle ones and ones being set up included. Lambda lets an environment open 1,024 files. */
@@ -374,12 +392,18 @@ export const escalation = {
   /** Answered ones in a row, over a day at least: a bad deployment is rolled back sooner. */
   disableFrom: 100,
   disableAfterMs: 86_400_000,
-  /** Without any answer: the longest that a delivery is tried, so nothing is lost by holding what comes. */
+  /** From the first attempt without an answer to the last: the longest that a delivery is tried, so nothing is lost by holding what comes. */
   pauseAfterMs: 7 * 86_400_000,
   /** A notice that was claimed and not told after so long was left by a run that died: less than the sweep's period, more than a run takes for one. */
   claimMs: 45_000,
-  /** Notices that one run tells at most; the rest follow in a minute. */
+  /** So long after it was told of a row, or that one has ended, nobody is told as much of another: 24 pairs a day of one that is ill and well in turns. */
+  quietMs: 3_600_000,
+  /** A flag goes with the next success, and comes with the next refusal: told once a day, it is one thing to do. */
+  flagAgainMs: 86_400_000,
+  /** Notices that one run tries at most; the rest follow in a minute. */
   maxNotices: 100,
+  /** None is begun later in a run of the sweep than this: one whose every call takes its whole time must still fit (18 s, awsCalls). */
+  untilMs: 30_000,
 } as const;
 
 /** From when on an endpoint needs attention: its gauges are published, and it is looked at by its alarms. */

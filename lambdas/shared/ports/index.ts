@@ -73,12 +73,13 @@ export interface Endpoints {
 export type DisableEndpoint = (endpoint: Endpoint, reason: NonNullable<EndpointConfig['disabledFor']>) => Promise<'disabled' | 'changed' | 'busy'>;
 
 /**
- * Writes fields of an endpoint's configuration if it is still at the version that was read, as a version of its own; `told` notes in the
+ * Writes fields of an endpoint's configuration if it is still at the version that was read, as a version of its own, and with `slots`
+ * the size of its lane, those in flight stay counted; `told` notes in the
  * lane that somebody is to be told, and `whileFailingSinceEpochMs` asks that it has not succeeded since. `changed`: it has, or is at another version; `busy`: nothing was written, or that is not known.
  */
 export type ChangeStatus = (
   endpoint: { readonly endpointId: string; readonly version: string },
-  to: { readonly fields: Partial<Pick<EndpointConfig, 'status' | 'pauses' | 'disabledFor'>>; readonly atEpochMs: number; readonly told?: { readonly subject: NoticeSubject; readonly note: Told }; readonly whileFailingSinceEpochMs?: number },
+  to: { readonly fields: Partial<Pick<EndpointConfig, 'status' | 'pauses' | 'disabledFor' | 'maxInFlight'>>; readonly slots?: { readonly from: number; readonly to: number }; readonly atEpochMs: number; readonly told?: { readonly subject: NoticeSubject; readonly note: Told }; readonly whileFailingSinceEpochMs?: number },
 ) => Promise<'written' | 'changed' | 'busy'>;
 
 /** One message as SQS handed it over. */
@@ -134,6 +135,11 @@ export interface Telemetry {
   endpointGauge(endpointId: string, name: EndpointGauge, value: number): void;
   /** A bug or failed infrastructure: somebody must look. */
   fault(name: string, error: unknown, fields?: Readonly<Record<string, string | number | undefined>>): void;
+}
+
+export interface FlushedTelemetry extends Telemetry {
+  /** Writes metrics out: what a process has counted that is killed before is lost. */
+  flush(): void;
 }
 
 /** Every key is there in every line, `-` or 0 where it has nothing to say: the logger would leave out what is empty. docs/metrics.md lists them. */

@@ -118,7 +118,7 @@ export type AdmitAnswer =
   | { kind: 'throttled' };
 
 /** What a sender must know of a lane beside its own lease: the slots that are left, health, rate, and whether anything is held. */
-export type LaneState = Pick<Lane, 'avail' | 'breaker' | 'nextAtEpochMs' | 'pausedUntilEpochMs' | 'pace' | 'flag' | 'holding' | 'window' | 'slots' | 'learnedMs'>;
+export type LaneState = Pick<Lane, 'avail' | 'failures' | 'breaker' | 'nextAtEpochMs' | 'pausedUntilEpochMs' | 'pace' | 'flag' | 'holding' | 'window' | 'slots' | 'learnedMs'>;
 
 export interface GiveBack {
   readonly endpointId: string;
@@ -127,11 +127,14 @@ export interface GiveBack {
   readonly slots: number;
   readonly release: readonly string[];
   readonly keep: readonly string[];
-  /** Attempts of this lease by verdict, in the order in which they ended. */
+  /** Attempts of this lease by verdict; an operator's ping that was not accepted is none. */
   readonly successes: number;
   readonly failures: number;
-  /** Of its failures, those that were answered with a status, and when. */
-  readonly failed?: { readonly answered: number; readonly atEpochMs: number };
+  /**
+   * Of its failures, those that were answered with a status, and when. `isFirst`: the lane that was admitted had no failures in a row,
+   * so that a row begins. Another wave may have begun it meanwhile: its beginning is then a little too late.
+   */
+  readonly failed?: { readonly answered: number; readonly atEpochMs: number; readonly isFirst: boolean };
   /** What its attempts count for, and when, for a window that begins with them. */
   readonly counted?: { readonly tally: Tally; readonly atEpochMs: number };
 }

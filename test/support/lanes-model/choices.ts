@@ -280,7 +280,7 @@ function giveOf(h: History, { leaseId, expiresEpochMs, deliveries }: Sender): Gi
     endpointId: h.endpointId, leaseId, expiresEpochMs, slots: deliveries.length,
     release: keys(deliveries.filter((d) => !keeps(d))), keep: keys(deliveries.filter(keeps)),
     successes, failures: judged.length - successes,
-    failed: { answered: (judged.length - successes) % 2, atEpochMs: h.nowEpochMs },
+    failed: { answered: (judged.length - successes) % 2, atEpochMs: h.nowEpochMs, isFirst: deliveries.length % 2 === 0 },
     // Counted once, whatever becomes of the write.
     counted: { tally: { ...emptyTally, attempts: deliveries.length, answers: new Map(judged.length === 0 ? [] : [[50, judged.length]]) }, atEpochMs: h.nowEpochMs },
   };

@@ -210,7 +210,7 @@ export function removed(state: State, seen: string | undefined): Seen {
 const reasons = (all: Readonly<Record<string, boolean>>): string[] => Object.keys(all).filter((reason) => all[reason]);
 
 function granted(state: State, lane: Lane): Seen {
-  return { state: { ...state, lane }, seen: { kind: 'granted', avail: lane.avail, breaker: lane.breaker, nextAtEpochMs: lane.nextAtEpochMs, pausedUntilEpochMs: lane.pausedUntilEpochMs, pace: lane.pace, flag: lane.flag, holding: lane.holding, window: lane.window, slots: lane.slots, learnedMs: lane.learnedMs } };
+  return { state: { ...state, lane }, seen: { kind: 'granted', avail: lane.avail, failures: lane.failures, breaker: lane.breaker, nextAtEpochMs: lane.nextAtEpochMs, pausedUntilEpochMs: lane.pausedUntilEpochMs, pace: lane.pace, flag: lane.flag, holding: lane.holding, window: lane.window, slots: lane.slots, learnedMs: lane.learnedMs } };
 }
 
 /** What stands in the way of an admission that finds `avail` slots. */
@@ -257,8 +257,12 @@ function returned(lane: Lane, give: GiveBack): Lane {
 function rowOf({ row }: Lane, { successes, failures, failed }: GiveBack): Lane['row'] {
   if (successes > 0) return undefined;
   if (failures === 0 || failed === undefined) return row;
-  const answeredEpochMs = failed.answered > 0 ? failed.atEpochMs : row?.answeredEpochMs;
-  return { sinceEpochMs: row?.sinceEpochMs ?? failed.atEpochMs, answered: (row?.answered ?? 0) + failed.answered, answeredEpochMs };
+  const { answered, atEpochMs } = failed;
+  const before = failed.isFirst ? undefined : row;
+  const shared = { sinceEpochMs: before?.sinceEpochMs ?? atEpochMs, lastEpochMs: atEpochMs, answered: (before?.answered ?? 0) + answered };
+  return answered > 0
+    ? { ...shared, answeredEpochMs: atEpochMs, unansweredEpochMs: undefined }
+    : { ...shared, answeredEpochMs: before?.answeredEpochMs, unansweredEpochMs: before?.unansweredEpochMs ?? atEpochMs };
 }
 
 function isClaim(found: Claim | undefined, claim: Claim): boolean {
