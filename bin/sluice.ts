@@ -7,6 +7,7 @@ import { addEndpointCommands, type Run } from './cli/endpoint-commands.ts';
 import { addLogCommand } from './cli/log-command.ts';
 import { CommandError, exit, Output, printable } from './cli/output.ts';
 import { resolveTarget } from './cli/target.ts';
+import { addPolicyCommands } from './cli/policy-commands.ts';
 import { addUnknownCommands } from './cli/unknown-commands.ts';
 
 // A reader that has seen enough, such as `head`, is no failure.
@@ -20,7 +21,7 @@ process.stderr.on('error', (error: NodeJS.ErrnoException) => {
 });
 
 const program = new Command('sluice')
-  .description('Operate webhook delivery: endpoints, deliveries, dead letters and what is unknown.')
+  .description('Operate webhook delivery: endpoints, policies, deliveries, dead letters and what is unknown.')
   .version(packageVersion())
   .option('--stack <name>', 'a deployed stack (else $SLUICE_STACK, else the running local one)')
   .option('--local', 'the local installation that `npm start` runs ($SLUICE_LOCAL_FILE, else .sluice/local.json)')
@@ -34,6 +35,7 @@ const run: Run = async (work) => {
   await work(await resolveTarget(options), new Output(options.json === true));
 };
 addEndpointCommands(program, run);
+addPolicyCommands(program, run);
 addDeliveryCommands(program, run);
 addLogCommand(program, run);
 addDlqCommands(program, run);

@@ -20,6 +20,7 @@ import { pausedFor } from '../../lambdas/shared/core/rate.ts';
 import type { DeliveryRecord } from '../../lambdas/shared/core/record.ts';
 import { ulid } from '../../lambdas/shared/core/version.ts';
 import { message as messageLimits } from '../../lambdas/shared/limits/numbers.ts';
+import { policiesOf } from './applied-policy.ts';
 import { describe } from './describe-record.ts';
 import { checkedId, noSuchEndpoint, registryOf, type Run } from './endpoint-commands.ts';
 import { CommandError, exit, failure, readInput, table, time, usageError, type Output } from './output.ts';
@@ -183,6 +184,7 @@ async function status(target: Target, out: Output, id: string | undefined): Prom
     held: lane.holding?.count ?? 0,
     dead: dead.filter((record) => record.endpointId === endpointIdOf(endpoint)).length,
     unknown: unknown === undefined ? null : (unknown.get(endpointIdOf(endpoint)) ?? 0),
+    policy: endpoint.origin?.policy ?? null,
   }));
   const evidence = one === undefined ? undefined : await evidenceFor(target, one, nowEpochMs);
   const stopped = isStopped(await createFleetSwitch(target.db, target.endpointsTable).read());
@@ -192,13 +194,23 @@ async function status(target: Target, out: Output, id: string | undefined): Prom
     deadLetter: await depth(target, target.deadLetterQueueUrl),
   };
   const rows = endpoints.map((e) => [e.endpointId, withNotes(e.state, [e.breaker.cause, e.disabledFor, e.flagged?.why]), e.breaker.until ?? e.askedToWaitUntil ?? '-', `${e.inFlight}/${e.slots}`, String(e.held), String(e.failuresInARow), String(e.dead), String(e.unknown ?? '-')]);
+  const policy = one === undefined ? [] : [await policyLine(target, one)];
   const human = [
     ...(stopped ? ['All sending is stopped. Start it: sluice resume --all'] : []),
     table(['ENDPOINT', 'STATE', 'NEXT TRY', 'IN FLIGHT', 'HELD', 'FAILED IN A ROW', 'DEAD', 'UNKNOWN'], rows),
+    ...policy,
     `Delivery queue: ${queues.delivery.ready} ready, ${queues.delivery.hidden} in flight or waiting. Drain queue: ${queues.drain.ready} ready, ${queues.drain.hidden} in flight or waiting. Dead-letter queue: ${queues.deadLetter.ready + queues.deadLetter.hidden}.`,
   ];
   const measured = evidence === undefined ? [] : ['', ...evidenceLines(evidence, nowEpochMs).map(([name, text]) => (name === '' ? text : `${`${name}:`.padEnd(13)}${text}`))];
   out.result({ stopped, endpoints, ...(evidence === undefined ? {} : { evidence: { ...evidence, says: sentenceOf(evidence) } }), queues }, [...human, ...measured].join('\n'));
+}
+
+/** A policy that has gone on is what somebody may wonder about. */
+async function policyLine(target: Target, { endpoint }: Registered): Promise<string> {
+  const has = endpoint.origin?.policy;
+  if (has === undefined) return 'Policy: none.';
+  const current = await policiesOf(target).current(has.name);
+  return `Policy: ${has.name} v${has.version}${current === undefined || current.version === has.version ? '' : `, of which v${current.version} is the current one`}.`;
 }
 
 /** Of keys that the index shows, by endpoint; it may be seconds behind. */

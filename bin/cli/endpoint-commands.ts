@@ -7,6 +7,7 @@ import { createDynamoDbRegistry, type Registry } from '../../lambdas/shared/adap
 import type { Lane } from '../../lambdas/shared/core/lane.ts';
 import { pausesAfter } from '../../lambdas/shared/core/age.ts';
 import { forgotten } from '../../lambdas/shared/core/breaker.ts';
+import { noPolicy, sharedOf, type NamedPolicy, type Settings } from '../../lambdas/shared/core/policy.ts';
 import { ulid } from '../../lambdas/shared/core/version.ts';
 import type { EndpointConfig } from '../../lambdas/shared/limits/endpoint-schema.ts';
 import { idPattern } from '../../lambdas/shared/limits/message-schema.ts';
@@ -14,9 +15,10 @@ import { breaker as limits } from '../../lambdas/shared/limits/numbers.ts';
 import type { StoredEndpoint } from '../../lambdas/shared/ports/index.ts';
 import { addPauseCommands, wakeNow } from './pause-commands.ts';
 import { addPingCommand } from './ping-command.ts';
-import { checkSchedule, parseConfig, secretsFor, withSettings } from './endpoint-document.ts';
+import { asWritten, documentOf, keptSize, nameOf, policyOf, shownPolicy, withPolicy, writtenOf } from './applied-policy.ts';
+import { checkSchedule, documentIn, installationProblem, parseConfig, secretsFor, withoutSettings, withSettings } from './endpoint-document.ts';
 import { failure, readInput, table, usageError, type Output } from './output.ts';
-import { knowsUnknown, type Target } from './target.ts';
+import type { Target } from './target.ts';
 import { addTokenCommand } from './token-command.ts';
 
 export type Run = (work: (target: Target, out: Output) => Promise<void>) => Promise<void>;
@@ -25,6 +27,7 @@ interface PutOptions {
   url?: string;
   file?: string;
   set: string[];
+  unset: string[];
   secret: string[];
   bodySecret?: string;
   shortRetries?: boolean;
@@ -40,6 +43,7 @@ export function addEndpointCommands(program: Command, run: Run): void {
     .option('--url <url>', 'https URL; the rest takes defaults')
     .option('--file <file>', 'whole endpoint document as JSON; - reads standard input')
     .option('--set <key=value>', 'set one field, such as retry.attempts=5 (repeatable)', collect, [])
+    .option('--unset <key>', 'leave one field to its policy, or to the default (repeatable)', collect, [])
     .option('--secret <@file|->', 'import a secret of the scheme standard from a file or standard input, newest first (repeatable); else one is made', collect, [])
     .option('--body-secret <@file|->', 'import the secret of the schemes hub256 and hmac-body from a file or standard input; for hub256 one is made otherwise')
     .option('--short-retries', 'accept a retry schedule that gives up long before its age limit, retry.maxAgeS')
@@ -48,13 +52,14 @@ export function addEndpointCommands(program: Command, run: Run): void {
 
   endpoint
     .command('get <id>')
-    .description('show the configuration that applies, defaults included, or what is wrong with it; never the secrets')
+    .description('show the configuration that applies, defaults included, or what is wrong with it, and where what is no default comes from; never the secrets')
     .action((id: string) =>
       run(async (target, out) => {
         const found = await registryOf(target).get(checkedId(id));
         if (found === undefined) throw noSuchEndpoint(id);
         const { version, secrets, bodySecret } = found.endpoint;
-        const shown = { ...whatApplies(found.endpoint), version, secrets: secrets.length, bodySecret: bodySecret !== undefined };
+        const policy = await shownPolicy(target, found.endpoint);
+        const shown = { ...whatApplies(found.endpoint), ...policy, version, secrets: secrets.length, bodySecret: bodySecret !== undefined };
         out.result(shown, JSON.stringify(shown, null, 2));
       }),
     );
@@ -65,11 +70,15 @@ export function addEndpointCommands(program: Command, run: Run): void {
     .action(() =>
       run(async (target, out) => {
         const all = await registryOf(target).list();
+        // A column only where it says something.
+        const arePolicies = all.some(({ endpoint: e }) => nameOf(e) !== noPolicy);
         const rows = all.map(({ endpoint: e, lane }) => {
           const [status, url] = e.config === undefined ? ['invalid', e.problem] : [e.config.status, e.config.url];
-          return [endpointIdOf(e), status, String(lane.slots), url];
+          const policy = e.origin?.policy;
+          return [endpointIdOf(e), status, String(lane.slots), ...(arePolicies ? [policy === undefined ? '-' : `${policy.name} v${policy.version}`] : []), url];
         });
-        out.result(all.map(({ endpoint: e }) => whatApplies(e)), rows.length === 0 ? 'No endpoints. Add one: sluice endpoint put ID --url https://…' : table(['ENDPOINT', 'STATUS', 'LANE', 'URL'], rows));
+        const header = ['ENDPOINT', 'STATUS', 'LANE', ...(arePolicies ? ['POLICY'] : []), 'URL'];
+        out.result(all.map(({ endpoint: e }) => ({ ...whatApplies(e), policy: nameOf(e) })), rows.length === 0 ? 'No endpoints. Add one: sluice endpoint put ID --url https://…' : table(header, rows));
       }),
     );
 
@@ -87,27 +96,27 @@ export function addEndpointCommands(program: Command, run: Run): void {
 async function put(target: Target, out: Output, id: string, options: PutOptions): Promise<void> {
   const registry = registryOf(target);
   const before = (await registry.get(checkedId(id)))?.endpoint;
-  const config = withHistory(await configFrom(target, id, options, before), before);
+  const policy = before === undefined ? undefined : await policyOf(target, before);
+  const asked = await configFrom(target, id, options, before, policy);
+  const config = withHistory(asked.config, before);
   checkSchedule(config, before?.config, options.shortRetries ?? false);
-  if (!knowsUnknown(target) && (config.onAmbiguous === 'reconcile' || config.maxAmbiguous !== null || config.lookup !== null)) {
-    throw usageError(`Refused, nothing was written: ${target.name} runs an older version, which knows no onAmbiguous "reconcile", maxAmbiguous or lookup. Deploy this one first.`);
-  }
-  if ((config.adaptiveRead !== null || config.autoLane) && target.fleetSlots === undefined) {
-    throw usageError(`Refused, nothing was written: ${target.name} runs an older version, which knows no adaptiveRead and no maxInFlight "auto". Deploy this one first.`);
-  }
+  const older = installationProblem(config, target);
+  if (older !== undefined) throw usageError(`Refused, nothing was written: ${older}`);
   const { made, ...secrets } = secretsFor(config.signing, before, await readSecrets(options), randomBytes);
   out.note(`Target: ${target.name}`);
   const version = ulid(Date.now(), randomBytes(10));
-  if ((await registry.put({ config, version, ...secrets }, before?.version ?? null)) === 'changed') {
+  const origin = { own: asked.own, policy: before?.origin?.policy };
+  if ((await registry.put({ config, version, ...secrets, origin }, before?.version ?? null)) === 'changed') {
     throw failure(`Endpoint ${id} was changed by somebody else meanwhile; nothing was written. Repeat the command.`);
   }
   const breaker = await forgetBreaker(target, id);
   const woken = await wakeHeld(target, id);
-  const changed = before === undefined ? [] : changedFields(documentOf(before), written(config));
+  const changed = before === undefined ? [] : changedFields(documentOf(before), asWritten(config));
   const shown = { endpointId: id, version, created: before === undefined, changed, ...(breaker === 'nothing' ? {} : { breaker }), ...made };
   const lines = [
     `${before === undefined ? 'Created' : 'Updated'} endpoint ${id} (version ${version}).`,
     ...(before === undefined ? [] : [`Changed: ${changed.length === 0 ? 'nothing' : changed.join(', ')}`]),
+    ...(policy === undefined ? [] : [`It keeps policy ${policy.name} v${policy.version}, but for what is its own. See: sluice endpoint get ${id}`]),
     ...(breaker === 'closed' ? ['Its breaker was open; it is closed: deliveries are sent again.'] : []),
     ...(woken === 'woken' ? ['What is held for it is looked at again now.'] : []),
     ...(woken === 'unknown' ? ['What is held for it may wait for its next wake-up: see sluice status, and repeat the command.'] : []),
@@ -135,9 +144,7 @@ async function wakeHeld(target: Target, id: string, seen?: Lane): Promise<'woken
 /** Pauses are noted when the status changes, and stay with the endpoint whatever replaces the rest of it; so does why it is disabled. */
 function withHistory(config: EndpointConfig, before: StoredEndpoint | undefined): EndpointConfig {
   const pauses = pausesAfter(before?.config?.pauses ?? config.pauses, config.status, Date.now());
-  // A lane that sizes itself begins with the size that it has.
-  const size = config.autoLane && before?.config !== undefined ? { maxInFlight: before.config.maxInFlight } : {};
-  return { ...config, ...size, pauses, disabledFor: config.status === 'disabled' ? (before?.config?.disabledFor ?? null) : null };
+  return { ...config, ...keptSize(config, before), pauses, disabledFor: config.status === 'disabled' ? (before?.config?.disabledFor ?? null) : null };
 }
 
 /**
@@ -161,41 +168,33 @@ async function forgetBreaker(target: Target, id: string): Promise<'closed' | 'no
 }
 
 /** The whole configuration that the options ask for. With neither --url nor --file it starts from what is stored, valid or not. */
-async function configFrom(target: Target, id: string, options: PutOptions, before: StoredEndpoint | undefined): Promise<EndpointConfig> {
+async function configFrom(target: Target, id: string, options: PutOptions, before: StoredEndpoint | undefined, policy: NamedPolicy | undefined): Promise<{ config: EndpointConfig; own: Settings }> {
   const replaces = options.url !== undefined || options.file !== undefined;
-  if (!replaces && options.set.length === 0 && options.secret.length === 0 && options.bodySecret === undefined) {
-    throw usageError('Nothing to put: give --url, --file, --set, --secret or --body-secret.');
+  if (!replaces && options.set.length === 0 && options.unset.length === 0 && options.secret.length === 0 && options.bodySecret === undefined) {
+    throw usageError('Nothing to put: give --url, --file, --set, --unset, --secret or --body-secret.');
   }
   if (!replaces && before === undefined) throw failure(`There is no endpoint ${id} to change. Create it with --url or --file.`);
   if ([options.file, options.bodySecret, ...options.secret].filter((source) => source === '-').length > 1) {
     throw usageError('- (standard input) can be read only once: give the others as @FILE');
   }
 
-  const base = replaces || before === undefined ? await documentFrom(options) : documentOf(before);
+  const base = replaces || before === undefined ? await documentFrom(options) : writtenOf(before, policy);
   const named = base['endpointId'];
   if (replaces && named !== undefined && named !== id) {
     throw usageError(`endpointId: must be ${id}, as on the command line (got ${JSON.stringify(named)})`);
   }
   if (options.set.some((setting) => setting.startsWith('autoLane='))) throw usageError('autoLane: is set by maxInFlight=auto, and ended by maxInFlight=N');
+  // Of an endpoint that cannot be used as it is stored, the document may still say so.
   const sized = options.set.some((setting) => setting.startsWith('maxInFlight=')) ? { autoLane: undefined } : {};
-  const config = parseConfig(withSettings({ ...base, ...sized, endpointId: id }, options.set), target);
+  const written = withoutSettings(withSettings({ ...base, ...sized, endpointId: id }, options.set), options.unset);
+  const config = parseConfig(withPolicy(written, policy), target);
   if (config.endpointId !== id) throw usageError('endpointId: cannot be changed; put a new endpoint instead');
-  return config;
-}
-
-/** As operators write it: of a lane that sizes itself no size. */
-function written({ autoLane, ...config }: EndpointConfig): Readonly<Record<string, unknown>> {
-  return autoLane ? { ...config, maxInFlight: 'auto' } : config;
-}
-
-/** What an endpoint is stored as; of one that is valid, with its defaults. */
-function documentOf(endpoint: StoredEndpoint): Readonly<Record<string, unknown>> {
-  return endpoint.config === undefined ? endpoint.document : written(endpoint.config);
+  return { config, own: sharedOf(written) };
 }
 
 /** What an endpoint is delivered to by, or why it is not and what there is to repair. */
 function whatApplies(endpoint: StoredEndpoint) {
-  if (endpoint.config !== undefined) return written(endpoint.config);
+  if (endpoint.config !== undefined) return documentOf(endpoint);
   const { endpointId, problem, document } = endpoint;
   return { endpointId, problem, stored: document };
 }
@@ -214,14 +213,7 @@ function readSecret(option: string, source: string): Promise<string> {
 
 async function documentFrom(options: PutOptions): Promise<Record<string, unknown>> {
   if (options.file === undefined) return { url: options.url };
-  const source = await readInput('--file', options.file);
-  let document: unknown;
-  try {
-    document = JSON.parse(source);
-  } catch (error) {
-    throw usageError(`--file ${options.file}: ${error instanceof Error ? error.message : String(error)}`);
-  }
-  if (typeof document !== 'object' || document === null || Array.isArray(document)) throw usageError(`--file ${options.file}: must hold a JSON object`);
+  const document = await documentIn(options.file);
   return { ...document, ...(options.url === undefined ? {} : { url: options.url }) };
 }
 

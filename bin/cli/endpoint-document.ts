@@ -8,7 +8,8 @@ import { endpoint } from '../../lambdas/shared/limits/numbers.ts';
 import { formatProblem, problemsOf } from '../../lambdas/shared/limits/problems.ts';
 import { checkBudgets, type FunctionLimits } from '../../lambdas/shared/limits/relations.ts';
 import { formatBodySecret, formatSecret, parseBodySecret } from '../../lambdas/shared/limits/secret.ts';
-import { usageError } from './output.ts';
+import { readInput, usageError } from './output.ts';
+import { knowsUnknown, type Target } from './target.ts';
 
 type Document = Record<string, unknown>;
 
@@ -36,6 +37,34 @@ function assign(target: Document, path: readonly string[], value: unknown): void
   assign(next, rest, value);
 }
 
+/** Takes settings away by their dotted keys; what nothing is left of goes too. */
+export function withoutSettings(document: Document, keys: readonly string[]): Document {
+  const result = structuredClone(document);
+  for (const key of keys) {
+    const [name = '', inner, ...deeper] = key.split('.');
+    const value = result[name];
+    const holder = inner === undefined ? result : value;
+    const last = inner ?? name;
+    if (deeper.length > 0 || typeof holder !== 'object' || holder === null || !Object.hasOwn(holder, last)) throw usageError(`--unset ${key}: is not set here`);
+    delete (holder as Document)[last];
+    if (Object.keys(holder).length === 0) delete result[name];
+  }
+  return result;
+}
+
+/** A JSON object, as `--file` names one. */
+export async function documentIn(file: string): Promise<Document> {
+  const source = await readInput('--file', file);
+  let document: unknown;
+  try {
+    document = JSON.parse(source);
+  } catch (error) {
+    throw usageError(`--file ${file}: ${error instanceof Error ? error.message : String(error)}`);
+  }
+  if (typeof document !== 'object' || document === null || Array.isArray(document)) throw usageError(`--file ${file}: must hold a JSON object`);
+  return document as Document;
+}
+
 function jsonOrText(text: string): unknown {
   try {
     return JSON.parse(text);
@@ -55,9 +84,18 @@ export interface StageBounds {
  * disabled endpoint need not fit: a stage may have been narrowed since it was stored, and it can be disabled all the same.
  */
 export function parseConfig(document: Document, stage: StageBounds): EndpointConfig {
+  const checked = checkedConfig(document, stage);
+  if (checked.config === undefined) throw refused(checked.problems);
+  return checked.config;
+}
+
+export type Checked = { readonly config: EndpointConfig } | { readonly config: undefined; readonly problems: readonly string[] };
+
+/** As `parseConfig`, for one of many: what is wrong with it is said in the end. */
+export function checkedConfig(document: Document, stage: StageBounds): Checked {
   const parsed = endpointSchema.safeParse(document);
-  if (!parsed.success) throw refused(problemsOf(parsed.error.issues, document).map(formatProblem));
-  if (parsed.data.status === 'disabled') return parsed.data;
+  if (!parsed.success) return { config: undefined, problems: problemsOf(parsed.error.issues, document).map(formatProblem) };
+  if (parsed.data.status === 'disabled') return { config: parsed.data };
   const lines = checkBudgets(parsed.data.budgetsMs, stage.deliverLimits).map((violation) => violation.message);
   const destination = destinationProblem(new URL(parsed.data.url), stage.egress);
   if (destination !== undefined) lines.unshift(`url: ${destination}`);
@@ -65,8 +103,17 @@ export function parseConfig(document: Document, stage: StageBounds): EndpointCon
   const looked = lookup === null ? undefined : lookUrl(lookup, 'evt', 'ref');
   const lookedAt = looked?.ok === true ? destinationProblem(looked.url, stage.egress) : undefined;
   if (lookedAt !== undefined) lines.push(`lookup.url: ${lookedAt}`);
-  if (lines.length > 0) throw refused(lines);
-  return parsed.data;
+  return lines.length > 0 ? { config: undefined, problems: lines } : { config: parsed.data };
+}
+
+/** Why the functions of an installation could not deliver by a configuration, where they are older than this program. */
+export function installationProblem(config: EndpointConfig, target: Target): string | undefined {
+  const known = [
+    [knowsUnknown(target) || !(config.onAmbiguous === 'reconcile' || config.maxAmbiguous !== null || config.lookup !== null), 'onAmbiguous "reconcile", maxAmbiguous or lookup'],
+    [(config.adaptiveRead === null && !config.autoLane) || target.fleetSlots !== undefined, 'adaptiveRead and no maxInFlight "auto"'],
+  ] as const;
+  const unknown = known.find(([isKnown]) => !isKnown);
+  return unknown === undefined ? undefined : `${target.name} runs an older version, which knows no ${unknown[1]}. Deploy this one first.`;
 }
 
 /**
@@ -124,6 +171,6 @@ export function secretsFor(
   return { secrets: made.secret === undefined ? secrets : [made.secret], bodySecret: made.bodySecret ?? bodySecret, made };
 }
 
-function refused(lines: readonly string[]) {
+export function refused(lines: readonly string[]) {
   return usageError(`Refused, nothing was written:\n${lines.map((line) => `  ${line}`).join('\n')}`);
 }

@@ -1,7 +1,7 @@
 import { PutItemCommand, QueryCommand, type DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { marshall, unmarshall } from '@aws-sdk/util-dynamodb';
 import { statistics as limits } from '../limits/numbers.ts';
-import type { EndedWindow } from '../core/statistics.ts';
+import { mergedBins, type Bins, type EndedWindow } from '../core/statistics.ts';
 import type { Windows } from '../ports/index.ts';
 import { tallyAttributes, toWindow, windowLastFailure, windowSince } from './dynamodb-lane-item.ts';
 
@@ -26,4 +26,21 @@ export function createEndedWindows(db: DynamoDBClient, table: string): Windows {
       });
     },
   };
+}
+
+/** Durations of all that was delivered to an endpoint in windows that began since then. */
+export async function answersSince(db: DynamoDBClient, table: string, endpointId: string, sinceEpochMs: number): Promise<Bins> {
+  let answers: Bins = new Map();
+  let from: Record<string, unknown> | undefined;
+  do {
+    const page = await db.send(
+      new QueryCommand({
+        TableName: table, KeyConditionExpression: 'pk = :pk AND sinceEpochMs >= :since', ExpressionAttributeValues: marshall({ ':pk': endpointId, ':since': sinceEpochMs }),
+        ...(from === undefined ? {} : { ExclusiveStartKey: marshall(from) }),
+      }),
+    );
+    answers = mergedBins(answers, ...(page.Items ?? []).map((item) => toWindow(unmarshall(item))?.answers ?? new Map<number, number>()));
+    from = page.LastEvaluatedKey === undefined ? undefined : unmarshall(page.LastEvaluatedKey);
+  } while (from !== undefined);
+  return answers;
 }

@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { endpointSchema, isReservedHeader, type EndpointConfig } from '../limits/endpoint-schema.ts';
 import { records } from '../limits/numbers.ts';
 import { formatProblem, problemsOf, unknownKey, type Problem } from '../limits/problems.ts';
-import type { Endpoints, StoredEndpoint } from '../ports/index.ts';
+import type { Endpoints, Origin, StoredEndpoint } from '../ports/index.ts';
 import { sk } from './dynamodb-lane-item.ts';
 
 /** Endpoint configuration, read for sending: one strongly consistent read. */
@@ -49,10 +49,17 @@ export function toEndpoint(item: Record<string, unknown>): StoredEndpoint {
     version: item['version'] as string,
     secrets: secrets.data?.secrets ?? [],
     bodySecret: secrets.data?.bodySecret,
+    ...originOf(item),
   };
   if (parsed.success && problems.length === 0) return { config: parsed.data, ...stored };
   const problem = problems.map(formatProblem).join('; ').slice(0, records.maxDetailLength).toWellFormed();
   return { config: undefined, endpointId, problem, document: isObject(document) ? document : {}, ...stored };
+}
+
+/** Of what lies beside the configuration, where an older version does not look. Nothing is delivered by it, so what is no origin is none. */
+function originOf({ own, policy, policyVersion }: Record<string, unknown>): { origin?: Origin } {
+  if (!isObject(own)) return {};
+  return { origin: { own, policy: typeof policy === 'string' && typeof policyVersion === 'number' ? { name: policy, version: policyVersion } : undefined } };
 }
 
 /** Names that were reserved after they were stored: dropped, for an upgrade must not break an endpoint. */

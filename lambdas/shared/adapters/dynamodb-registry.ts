@@ -31,6 +31,11 @@ export interface Registry {
    * `changed`: somebody else wrote the endpoint meanwhile; nothing was written.
    */
   put(endpoint: Endpoint, over?: string | null): Promise<'written' | 'changed'>;
+  /**
+   * As `put`, of the same consumer: what is known of how it answers stays. A policy that is rolled out to hundreds would else tell
+   * somebody anew of each that fails, and forget since when, and how long each takes.
+   */
+  adjust(endpoint: Endpoint, over: string): Promise<'written' | 'changed'>;
   remove(endpointId: string): Promise<'removed' | 'absent' | 'changed'>;
 }
 
@@ -62,6 +67,18 @@ export function createDynamoDbRegistry(db: DynamoDBClient, table: string, pause:
     throw new Error('DynamoDB is busy with this endpoint: nothing was written; repeat the command');
   };
 
+  const write = async (endpoint: Endpoint, over: string | null | undefined, forgets: Forgets): Promise<'written' | 'changed'> => {
+    const { endpointId, maxInFlight, autoLane } = endpoint.config;
+    const before = await read(endpointId);
+    const there = before.lane === undefined || before.lane.cfg === removedCfg ? null : before.lane.cfg;
+    if (over !== undefined && over !== there) return 'changed';
+    const members = [
+      { Put: configPut(table, endpoint) },
+      { Update: { ...key(endpointId, sk.lane), ...laneUpdate(before.lane, endpoint.version, { slots: maxInFlight, isAuto: autoLane }, isElsewhere(before.endpoint, endpoint) ? withMeasured(forgets, before.lane) : forgets) } },
+    ];
+    return (await transact(members)) ? 'written' : 'changed';
+  };
+
   return {
     async get(endpointId) {
       const { endpoint, lane } = await read(endpointId);
@@ -88,17 +105,8 @@ export function createDynamoDbRegistry(db: DynamoDBClient, table: string, pause:
       });
     },
 
-    async put(endpoint, over) {
-      const { endpointId, maxInFlight, autoLane } = endpoint.config;
-      const before = await read(endpointId);
-      const there = before.lane === undefined || before.lane.cfg === removedCfg ? null : before.lane.cfg;
-      if (over !== undefined && over !== there) return 'changed';
-      const members = [
-        { Put: configPut(table, endpoint) },
-        { Update: { ...key(endpointId, sk.lane), ...laneUpdate(before.lane, endpoint.version, { slots: maxInFlight, isAuto: autoLane, isElsewhere: before.endpoint?.config?.url !== endpoint.config.url }) } },
-      ];
-      return (await transact(members)) ? 'written' : 'changed';
-    },
+    put: (endpoint, over) => write(endpoint, over, forgotten),
+    adjust: (endpoint, over) => write(endpoint, over, nothing),
 
     async remove(endpointId) {
       const before = await read(endpointId);
@@ -125,15 +133,31 @@ export function createDynamoDbRegistry(db: DynamoDBClient, table: string, pause:
 
 /** Without a condition of its own: configuration and lane only ever change together, and the lane's half has one. */
 function configPut(table: string, endpoint: Endpoint) {
-  const { config: { pauses, disabledFor, maxAmbiguous, lookup, autoLane, ...config }, version, secrets, bodySecret } = endpoint;
+  const { config: { pauses, disabledFor, maxAmbiguous, lookup, autoLane, ...config }, version, secrets, bodySecret, origin } = endpoint;
   // Only where there is something to say: an older version refuses a key that it does not know.
   const stored = { ...config, ...(pauses.length === 0 ? {} : { pauses }), ...(disabledFor === null ? {} : { disabledFor }), ...(maxAmbiguous === null ? {} : { maxAmbiguous }), ...(lookup === null ? {} : { lookup }), ...(autoLane ? { autoLane } : {}) };
-  const item = { pk: config.endpointId, sk: sk.config, v: records.version, version, config: stored, secrets, bodySecret };
+  const item = { pk: config.endpointId, sk: sk.config, v: records.version, version, config: stored, secrets, bodySecret, own: origin?.own, policy: origin?.policy?.name, policyVersion: origin?.policy?.version };
   return { TableName: table, Item: marshall(item, { removeUndefinedValues: true }) };
 }
 
+/** Attributes of a lane that a write ends: some begin anew at nothing. */
+interface Forgets {
+  readonly zeroed: readonly string[];
+  readonly removed: readonly string[];
+}
+/** What was there before asked for the pause, refused and failed: whoever is told of it is told anew. */
+const forgotten: Forgets = { zeroed: ['failures'], removed: ['pausedUntil', 'flag', ...rowNames, ...Object.values(toldNames)] };
+const nothing: Forgets = { zeroed: [], removed: [] };
+
+const isElsewhere = (before: StoredEndpoint | undefined, { config }: Endpoint) => before?.config?.url !== config.url;
+
+/** Elsewhere other answers are to be measured. */
+function withMeasured({ zeroed, removed }: Forgets, lane: Lane | undefined): Forgets {
+  return { zeroed, removed: [...removed, learnedName, ...(lane?.window === undefined ? [] : windowAttributes(lane.window))] };
+}
+
 /** The lane's half of a put: slots in flight stay counted, so only the difference in size moves `avail`. */
-function laneUpdate(before: Lane | undefined, cfg: string, { slots, isAuto, isElsewhere }: { slots: number; isAuto: boolean; isElsewhere: boolean }) {
+function laneUpdate(before: Lane | undefined, cfg: string, { slots, isAuto }: { slots: number; isAuto: boolean }, { zeroed, removed: ended }: Forgets) {
   const x = new Expressions();
   const set = (name: string, value: unknown) => `${x.name(name)} = ${x.value(value)}`;
   if (before === undefined) {
@@ -145,11 +169,11 @@ function laneUpdate(before: Lane | undefined, cfg: string, { slots, isAuto, isEl
     };
   }
   const avail = x.name('avail');
-  const sets = [set('slots', slots), set('cfg', cfg), set('failures', 0), `${avail} = ${avail} + ${x.value(slots - before.slots)}`, ...(isAuto ? [set(autoName, true)] : [])];
+  const sets = [set('slots', slots), set('cfg', cfg), ...zeroed.map((name) => set(name, 0)), `${avail} = ${avail} + ${x.value(slots - before.slots)}`, ...(isAuto ? [set(autoName, true)] : [])];
+  const removed = [...ended, ...(isAuto ? [] : [autoName])];
   // `slots` too: a removed lane is `removed` again after it was put and removed meanwhile, perhaps with another size.
   return {
-    // What was there before asked for the pause, refused and failed: whoever is told of it is told anew. Elsewhere other answers are to be measured.
-    UpdateExpression: `SET ${sets.join(', ')} REMOVE ${[...['pausedUntil', 'flag'], ...(isElsewhere ? [learnedName, ...(before.window === undefined ? [] : windowAttributes(before.window))] : []), ...rowNames, ...Object.values(toldNames), ...(isAuto ? [] : [autoName])].map((name) => x.name(name)).join(', ')}`,
+    UpdateExpression: `SET ${sets.join(', ')}${removed.length === 0 ? '' : ` REMOVE ${removed.map((name) => x.name(name)).join(', ')}`}`,
     ConditionExpression: `${x.name('cfg')} = ${x.value(before.cfg)} AND ${x.name('slots')} = ${x.value(before.slots)}`,
     ...x.attributes(),
   };

@@ -6,11 +6,7 @@ import { headers as names } from './names.ts';
 import { adaptive, breaker, budgets, endpoint, lane, lookup, rate, retry } from './numbers.ts';
 import { parseSecret } from './secret.ts';
 
-/**
- * The endpoint document that operators write: only `endpointId` and `url` are required. The whole shape is known from
- * the first version; a key whose behaviour is not built yet takes its default only, and says so, for a setting that is
- * accepted and ignored would be worse than one that is refused.
- */
+/** The endpoint document that operators write: only `endpointId` and `url` are required. */
 
 /** Header names that only the sender may set, lower case (any casing is refused). */
 export const reservedHeaders: ReadonlySet<string> = new Set([
@@ -127,13 +123,6 @@ export function normalisedUrl(text: string): URL {
   url.hostname = url.hostname.replace(/\.$/, '');
   return url;
 }
-
-/** A key that is known but whose behaviour this version does not have: only its default is accepted. */
-function notYet<T extends z.ZodType>(schema: T, fallback: z.infer<T>) {
-  return schema.default(fallback as never);
-}
-const only = <T extends string | null>(value: T, what: string) =>
-  z.literal(value, { error: `only ${JSON.stringify(value)} is supported in this version: ${what}` });
 
 const ms = (min: number, max: number) => z.int().min(min).max(max);
 
@@ -257,7 +246,8 @@ export const endpointSchema = z.strictObject({
   pauses: pausesSchema,
   // Written by the sender that disabled it; gone when it is put with another status.
   disabledFor: z.strictObject({ why: z.enum(['gone', 'failing']), atEpochMs: z.int().min(0) }).nullable().default(null),
-  policy: notYet(only('default', 'named policies'), 'default'),
+  // A name is kept beside the configuration: a function that reads it here refuses the endpoint.
+  policy: z.literal('default', { error: 'only "default" is supported here: an endpoint gets its policy by sluice policy assign NAME ID' }).default('default'),
   body: z.enum(['raw', 'envelope']).default('raw'),
   contentType: headerValue.regex(/^[\w.+-]+\/[\w.+-]+(;.*)?$/, 'is not a media type').default('application/json'),
   headers: headersSchema.default({}),

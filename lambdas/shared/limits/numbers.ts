@@ -378,6 +378,17 @@ export const adaptive = {
   doubtShare: 0.02,
 } as const;
 
+/** Rolling out a policy to the endpoints that have it, and asking what one would have cut off (T11). */
+export const policies = {
+  /** Endpoints that are read or written side by side: each has items of its own, so they are not in each other's way. */
+  atOnce: 8,
+  /** An endpoint that others write each time is left to the next run. */
+  tries: 5,
+  /** A week has every hour of a week in it. */
+  checkDays: 7,
+  maxCheckDays: statistics.ttlS / 86_400,
+} as const;
+
 /** When somebody is told of an endpoint that fails, and when it is no longer sent to (R12). */
 export const escalation = {
   /** Attempts in a row, of all its deliveries, over the whole fleet. */

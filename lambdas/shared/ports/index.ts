@@ -5,6 +5,7 @@ import type { NoticeSubject, Told } from '../core/escalation.ts';
 import type { AttemptOutcome, Timing } from '../core/outcome.ts';
 import type { CopyHome } from '../core/receive.ts';
 import type { DeadRecord } from '../core/record.ts';
+import type { Origin } from './policies.ts';
 
 export type * from './attention.ts';
 export type * from './standing.ts';
@@ -12,6 +13,7 @@ export type * from './dead-letters.ts';
 export type * from './holding.ts';
 export type * from './lanes.ts';
 export type * from './notices.ts';
+export type * from './policies.ts';
 export type * from './records.ts';
 export type * from './replays.ts';
 
@@ -39,6 +41,8 @@ export interface Endpoint {
   readonly secrets: readonly string[];
   /** Of the signature schemes over the body alone. */
   readonly bodySecret: string | undefined;
+  /** Left out where nobody has noted it. Nothing is delivered by it. */
+  readonly origin?: Origin;
 }
 
 /**
