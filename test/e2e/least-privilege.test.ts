@@ -4,7 +4,9 @@ import { marshall } from '@aws-sdk/util-dynamodb';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createDynamoDbLanes } from '../../lambdas/shared/adapters/dynamodb-lanes.ts';
 import { readRecord } from '../../lambdas/shared/adapters/dynamodb-dead-letters.ts';
+import { createStatusTokens } from '../../lambdas/shared/adapters/dynamodb-status-tokens.ts';
 import { claimKeyOf, shortHash, syntheticKeyOf } from '../../lambdas/shared/core/keys.ts';
+import { tokenHash } from '../../lambdas/shared/core/status-token.ts';
 import { outputs } from '../../lambdas/shared/limits/names.ts';
 import type { CallEntry } from '../../local/call-log.ts';
 import type { RoleSpec } from '../../local/template.ts';
@@ -52,10 +54,11 @@ beforeAll(async () => {
   await leaveStaleCopy();
   await until('the sweep has ended', async () => (await embedded.look()).idle);
   await replayDead();
+  await askStatus();
 
   const all = await embedded.calls();
   const found = (await embedded.stack()).roles;
-  for (const name of ['Deliver', 'Drain', 'Sweep', 'Replay']) {
+  for (const name of ['Deliver', 'Drain', 'Sweep', 'Replay', 'Status']) {
     const role = found.find((r) => r.name.includes(`${name}Function`) || r.name.includes(`${name}Role`));
     if (role === undefined) throw new Error(`no role of ${name} among ${found.map((r) => r.name).join()}`);
     roles.set(name, { role, calls: all.filter((c) => c.caller === role.name) });
@@ -164,6 +167,12 @@ async function replayDead(): Promise<void> {
   await embedded.drainQueue();
 }
 
+/** As a consumer does that has its token. */
+async function askStatus(): Promise<void> {
+  await createStatusTokens(embedded.db, embedded.output(outputs.endpointsTable)).put('iam', tokenHash('a-token'), 1);
+  expect((await fetch(`${embedded.output(outputs.statusUrl)}iam`, { headers: { authorization: 'Bearer a-token' } })).status).toBe(200);
+}
+
 /** What a worker leaves that was killed: a claim whose lease is past. */
 async function leaveClaim(eventId: string, payloadHash: string, endpointId = 'iam'): Promise<void> {
   await embedded.db.send(
@@ -193,6 +202,7 @@ const used: Record<string, string[]> = {
     'BatchGetItem', 'ChangeMessageVisibilityBatch', 'CreateLogStream', 'DeleteMessageBatch', 'GetItem', 'GetQueueAttributes', 'ListMessageMoveTasks', 'Publish',
     'PutItem', 'PutLogEvents', 'Query', 'ReceiveMessage', 'Scan', 'SendMessage', 'UpdateItem',
   ],
+  Status: ['CreateLogStream', 'GetItem', 'PutLogEvents', 'Query'],
 };
 
 describe.each(Object.keys(used))('the role of %s', (name) => {
