@@ -1,6 +1,7 @@
 import { createDynamoDbPolicies } from '../../lambdas/shared/adapters/dynamodb-policies.ts';
 import { merged, noPolicy, originsOf, ownOf, sharedOf, withoutShared, type NamedPolicy, type Settings } from '../../lambdas/shared/core/policy.ts';
 import type { EndpointConfig } from '../../lambdas/shared/limits/endpoint-schema.ts';
+import { autoLane as limits } from '../../lambdas/shared/limits/numbers.ts';
 import type { Policies, StoredEndpoint } from '../../lambdas/shared/ports/index.ts';
 import type { Target } from './target.ts';
 
@@ -17,7 +18,9 @@ export function asWritten({ autoLane, ...document }: Settings): Settings {
 
 /** A lane that sizes itself begins with the size that it has, or goes on with it. */
 export function keptSize(config: EndpointConfig, before: StoredEndpoint | undefined): Partial<Pick<EndpointConfig, 'maxInFlight'>> {
-  return config.autoLane && before?.config !== undefined ? { maxInFlight: before.config.maxInFlight } : {};
+  if (!config.autoLane || before?.config === undefined) return {};
+  const { maxInFlight, autoLane: isAuto } = before.config;
+  return { maxInFlight: isAuto ? maxInFlight : Math.max(maxInFlight, limits.leastSlots) };
 }
 
 /** What an endpoint is stored as; of one that is valid, with its defaults. */

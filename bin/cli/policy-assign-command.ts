@@ -23,7 +23,7 @@ export function addAssignCommand(policy: Command, run: Run): void {
     .option('--all', 'every endpoint')
     .option('--tenant <id>', 'those of this tenant')
     .option('--from <policy>', `those that have this policy, or "${noPolicy}" for none; of the policy itself: those that have an older version`)
-    .option('--percent <n>', 'of these only about so many of a hundred; always the same ones, so that a larger number adds to them')
+    .option('--percent <n>', 'of these only about so many of a hundred; always the same ones (for a version, those of the version), so that a larger number adds to them')
     .option('--yes', 'do not ask')
     .addHelpText('after', `
 Each endpoint is written by itself, over exactly what was read; what it has of its own stays, and wins. One that could not be used with
@@ -42,7 +42,9 @@ async function assign(target: Target, out: Output, name: string, ids: readonly s
   checkCohort(ids, options);
   const to = name === noPolicy ? undefined : await currentPolicy(target, name);
   if (options.from !== undefined && options.from !== noPolicy) await currentPolicy(target, options.from);
-  const cohort = (await cohortOf(target, ids, options)).filter(({ endpoint }) => isInShare(name, endpointIdOf(endpoint), percent));
+  // Those that have the policy were a share of it already: of them another one is drawn.
+  const share = options.from === name && to !== undefined ? `${name}#v${to.version}` : name;
+  const cohort = (await cohortOf(target, ids, options)).filter(({ endpoint }) => isInShare(share, endpointIdOf(endpoint), percent));
   const endpointIds = idsOf(cohort);
   const pending = idsOf(cohort.filter(({ endpoint }) => !isAt(endpoint, to)));
   out.note(`Target: ${target.name}`);

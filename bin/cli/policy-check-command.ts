@@ -46,6 +46,8 @@ async function check(target: Target, out: Output, name: string | undefined, opti
   const days = wholeNumber('--days', options.days, limits.maxCheckDays);
   const id = options.endpoint === undefined ? undefined : checkedId(options.endpoint);
   const settings = await settingsFrom(options, name === undefined ? {} : (await currentPolicy(target, name)).settings);
+  const unjudged = ['connection', 'setup', 'write'].filter((phase) => phase in ((settings['budgetsMs'] as object | undefined) ?? {}));
+  if (unjudged.length > 0) out.note(`Of the budgets only read and total are judged: of ${unjudged.join(', ')} nothing is recorded by itself.`);
   if (target.statisticsTable === undefined) throw failure(`${target.name} runs an older version, which measures nothing.`);
   const asked: Asked = { target, statisticsTable: target.statisticsTable, settings, sinceEpochMs: Date.now() - days * 86_400_000, policyBefore: cachedPolicies(target) };
   const endpoints = await chosen(target, id);
@@ -81,8 +83,14 @@ async function answerFor({ target, statisticsTable, settings, sinceEpochMs, poli
   const endpointId = endpointIdOf(endpoint);
   const checked = checkedConfig(withPolicy(writtenOf(endpoint, await policyBefore(endpoint)), { settings }), target);
   if (checked.config === undefined) return { endpointId, problem: checked.problems.join('; ') };
-  const ended = await answersSince(target.db, statisticsTable, endpointId, sinceEpochMs);
-  return { endpointId, ...cutOffBy(longestAnswerMs(checked.config), mergedBins(ended, lane.window?.answers ?? new Map<number, number>())) };
+  try {
+    const ended = await answersSince(target.db, statisticsTable, endpointId, sinceEpochMs);
+    // Read after the windows that have ended: one that was put away meanwhile is not there any more.
+    const now = (await registryOf(target).get(endpointId))?.lane ?? lane;
+    return { endpointId, ...cutOffBy(longestAnswerMs(checked.config), mergedBins(ended, now.window?.answers ?? new Map<number, number>())) };
+  } catch (error) {
+    return { endpointId, problem: `its windows cannot be read: ${error instanceof Error ? error.message : String(error)}` };
+  }
 }
 
 function worstFirst(a: Answer, b: Answer): number {

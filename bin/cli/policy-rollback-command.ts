@@ -5,8 +5,8 @@ import { policiesOf } from './applied-policy.ts';
 import type { Run } from './endpoint-commands.ts';
 import { failure, type Output } from './output.ts';
 import { checkSettings, currentPolicy, versionNumber } from './policy-document.ts';
-import { endRollout, rolloutLines, rollOut } from './policy-rollout.ts';
-import { add, behind } from './policy-set-command.ts';
+import { behind, endRollout, rolloutLines, rollOutToAll } from './policy-rollout.ts';
+import { add } from './policy-set-command.ts';
 import { addSaid, saidOf, type SaidOptions } from './said.ts';
 import type { Target } from './target.ts';
 
@@ -17,7 +17,7 @@ interface RollbackOptions extends SaidOptions {
 
 export function addRollbackCommand(policy: Command, run: Run): void {
   addSaid(policy.command('rollback <name>').description('bring back what an earlier version of a policy said, for all endpoints that have the policy'))
-    .option('--to <version>', 'which one; else the one before the current')
+    .option('--to <version>', 'which one; else the newest before the current that endpoints were given')
     .option('--yes', 'do not ask')
     .addHelpText('after', '\nIt makes a version that says what the earlier one said, and gives it to every endpoint that has the policy, whatever version of it.\nWhat endpoints have of their own stays. Safe to interrupt: the same command goes on.\n\nExample:\n  sluice policy rollback brisk --why "acme answers in 4.5 s"')
     .action((name: string, options: RollbackOptions) => run((target, out) => rollback(target, out, name, options)));
@@ -37,10 +37,16 @@ async function rollback(target: Target, out: Output, name: string, options: Roll
   }
   await out.confirm(`${isNew ? `Bring back what policy ${name} v${policy.restores ?? 0} said, as v${policy.version},` : `Go on with policy ${name} v${policy.version}`} for ${older.length} endpoints?`, options.yes ?? false);
   if (isNew) await add(target, policy);
-  const rolledOut = await rollOut(target, out, { endpointIds: older, to: policy, from: name });
+  const rolledOut = await rollOutToAll(target, out, policy, older);
   const lines = [isNew ? `Policy ${name} v${policy.version} says what v${policy.restores ?? 0} said.` : `Went on with policy ${name} v${policy.version}.`, ...rolloutLines(rolledOut)];
   out.result({ name, version: policy.version, made: isNew, restores: policy.restores, rollout: rolledOut }, lines.join('\n'));
   endRollout(rolledOut);
+}
+
+/** The newest earlier version that anybody was given: one that was set and corrected was never in force. */
+async function lastGiven(target: Target, { name, version }: PolicyVersion): Promise<number> {
+  const earlier = (await policiesOf(target).versions(name)).filter((one) => one.version < version);
+  return (earlier.findLast(({ isGiven }) => isGiven === true) ?? earlier.at(-1))?.version ?? 0;
 }
 
 /**
@@ -49,7 +55,7 @@ async function rollback(target: Target, out: Output, name: string, options: Roll
  */
 async function restored(target: Target, current: PolicyVersion, wanted: number | undefined, said: { why: string; by: string }): Promise<PolicyVersion> {
   if (wanted === undefined && current.restores !== undefined) return current;
-  const number = wanted ?? current.version - 1;
+  const number = wanted ?? (await lastGiven(target, current));
   if (number === 0) throw failure(`Policy ${current.name} has one version only. Take it away: sluice policy assign default --from ${current.name}`);
   const earlier = number > current.version ? undefined : await policiesOf(target).version(current.name, number);
   if (earlier === undefined) throw failure(`There is no version ${number} of policy ${current.name}; the current one is v${current.version}.`);

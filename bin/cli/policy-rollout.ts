@@ -1,12 +1,14 @@
 import { randomBytes } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
+import { endpointIdOf } from '../../lambdas/shared/adapters/dynamodb-endpoints.ts';
 import type { Registry } from '../../lambdas/shared/adapters/dynamodb-registry.ts';
 import { noPolicy, type NamedPolicy } from '../../lambdas/shared/core/policy.ts';
 import { scheduleProblem } from '../../lambdas/shared/core/schedule.ts';
 import { ulid } from '../../lambdas/shared/core/version.ts';
 import { policies as limits } from '../../lambdas/shared/limits/numbers.ts';
 import type { Endpoint, Origin, StoredEndpoint } from '../../lambdas/shared/ports/index.ts';
-import { keptSize, nameOf, ownSettings, policyOf, withPolicy, writtenOf } from './applied-policy.ts';
+import { keptSize, nameOf, ownSettings, policiesOf, policyOf, withPolicy, writtenOf } from './applied-policy.ts';
 import { registryOf } from './endpoint-commands.ts';
 import { checkedConfig, installationProblem } from './endpoint-document.ts';
 import { listenForInterrupt } from './interrupt.ts';
@@ -38,6 +40,8 @@ const inWords = (policy: Origin['policy']) => (policy === undefined ? 'no policy
  */
 export async function rollOut(target: Target, out: Output, rollout: Rollout) {
   const { endpointIds, to } = rollout;
+  // So that a rollback finds what was in force, and not what was only written down.
+  if (to !== undefined && endpointIds.length > 0) await policiesOf(target).noteGiven(to.name, to.version);
   const counts = { moved: 0, same: 0, newer: 0, elsewhere: 0 };
   const failed: { endpointId: string; why: string }[] = [];
   const before = cachedPolicies(target);
@@ -59,6 +63,28 @@ export async function rollOut(target: Target, out: Output, rollout: Rollout) {
   const left = endpointIds.length - done;
   failed.sort((a, b) => (a.endpointId < b.endpointId ? -1 : 1));
   return { policy: to?.name ?? noPolicy, ...(to === undefined ? {} : { version: to.version }), selected: endpointIds.length, ...counts, failed, left };
+}
+
+/** Everybody who has an older version, also those who get it while it is rolled out. */
+export async function rollOutToAll(target: Target, out: Output, to: NamedPolicy, first: readonly string[]) {
+  let rolledOut = await rollOut(target, out, { endpointIds: first, to, from: to.name });
+  const isDone = new Set(first);
+  for (;;) {
+    const late = rolledOut.left > 0 ? [] : (await behind(target, to)).filter((id) => !isDone.has(id));
+    if (late.length === 0) return rolledOut;
+    for (const id of late) isDone.add(id);
+    const more = await rollOut(target, out, { endpointIds: late, to, from: to.name });
+    const sum = (key: 'selected' | 'moved' | 'same' | 'newer' | 'elsewhere' | 'left') => rolledOut[key] + more[key];
+    rolledOut = { ...more, selected: sum('selected'), moved: sum('moved'), same: sum('same'), newer: sum('newer'), elsewhere: sum('elsewhere'), left: sum('left'), failed: [...rolledOut.failed, ...more.failed] };
+  }
+}
+
+/** Endpoints that have a policy in an older version. */
+export async function behind(target: Target, { name, version }: Pick<NamedPolicy, 'name' | 'version'>): Promise<string[]> {
+  return (await registryOf(target).list()).flatMap(({ endpoint }) => {
+    const has = endpoint.origin?.policy;
+    return has !== undefined && nameOf(endpoint) === name && has.version < version ? [endpointIdOf(endpoint)] : [];
+  });
 }
 
 export type RolledOut = Awaited<ReturnType<typeof rollOut>>;
@@ -83,6 +109,7 @@ export function endRollout({ failed, left }: RolledOut): void {
 
 async function move(target: Target, endpointId: string, { to, from }: Rollout, policyBefore: (endpoint: StoredEndpoint) => Promise<NamedPolicy | undefined>): Promise<Moved> {
   const registry = registryOf(target);
+  let why = 'somebody else writes it all the time';
   for (let tries = 0; tries < limits.tries; tries++) {
     const endpoint = (await registry.get(endpointId))?.endpoint;
     if (endpoint === undefined) return { kind: 'elsewhere' };
@@ -92,9 +119,13 @@ async function move(target: Target, endpointId: string, { to, from }: Rollout, p
     if (from !== undefined && nameOf(endpoint) !== from && has?.name !== to?.name) return { kind: 'elsewhere' };
     const next = nextOf(target, endpoint, await policyBefore(endpoint), to);
     if (typeof next === 'string') return { kind: 'failed', why: next };
-    if ((await adjust(registry, next, endpoint.version)) === 'written') return { kind: 'moved' };
+    const answer = await adjust(registry, next, endpoint.version).catch((error: unknown) => error);
+    if (answer === 'written') return { kind: 'moved' };
+    // A busy lane refuses by conflicts that say nothing of it.
+    if (answer !== 'changed') [why] = [answer instanceof Error ? answer.message : String(answer)];
+    await sleep(limits.pauseMs * (tries + 1));
   }
-  return { kind: 'failed', why: 'somebody else writes it all the time' };
+  return { kind: 'failed', why };
 }
 
 function adjust(registry: Registry, endpoint: Endpoint, over: string) {
@@ -126,6 +157,8 @@ export function cachedPolicies(target: Target) {
     const key = policy === undefined ? '' : `${policy.name}#${policy.version}`;
     const found = known.get(key) ?? policyOf(target, endpoint);
     known.set(key, found);
+    // One that cannot be read now may be for the next.
+    found.catch(() => known.delete(key));
     return found;
   };
 }

@@ -1,12 +1,11 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Command } from 'commander';
 import type { PolicyVersion } from '../../lambdas/shared/ports/index.ts';
-import { endpointIdOf } from '../../lambdas/shared/adapters/dynamodb-endpoints.ts';
-import { nameOf, policiesOf } from './applied-policy.ts';
-import { registryOf, type Run } from './endpoint-commands.ts';
+import { policiesOf } from './applied-policy.ts';
+import type { Run } from './endpoint-commands.ts';
 import { failure, usageError, type Output } from './output.ts';
 import { addSettings, checkedName, checkSettings, saysSettings, settingsFrom, type SettingsOptions } from './policy-document.ts';
-import { endRollout, rolloutLines, rollOut } from './policy-rollout.ts';
+import { behind, endRollout, rolloutLines, rollOutToAll } from './policy-rollout.ts';
 import { addSaid, saidOf, type SaidOptions } from './said.ts';
 import type { Target } from './target.ts';
 
@@ -45,17 +44,9 @@ async function set(target: Target, out: Output, name: string, options: SetOption
   if (options.rollout !== true) {
     return out.result(shown, [made, ...(older.length === 0 ? [] : [`${older.length} endpoints have an older version. Roll out: sluice policy assign ${name} --from ${name}, with --percent 10 for a tenth of them first.`]), ...(before === undefined ? [`Nobody has it yet. Move endpoints to it: sluice policy assign ${name} ID`] : [])].join('\n'));
   }
-  const rolledOut = await rollOut(target, out, { endpointIds: older, to: policy, from: name });
+  const rolledOut = await rollOutToAll(target, out, policy, older);
   out.result({ ...shown, rollout: rolledOut }, [made, ...rolloutLines(rolledOut)].join('\n'));
   endRollout(rolledOut);
-}
-
-/** Endpoints that have a policy in an older version. */
-export async function behind(target: Target, { name, version }: Pick<PolicyVersion, 'name' | 'version'>): Promise<string[]> {
-  return (await registryOf(target).list()).flatMap(({ endpoint }) => {
-    const has = endpoint.origin?.policy;
-    return has !== undefined && nameOf(endpoint) === name && has.version < version ? [endpointIdOf(endpoint)] : [];
-  });
 }
 
 /** @throws CommandError where somebody else has made the version meanwhile */

@@ -24,31 +24,33 @@ export async function escalate(deps: EscalateDeps, seen: readonly SeenLane[], st
   const endsMs = startedMs + limits.untilMs;
   let tries = 0;
   // Also what fails is counted: of a topic that is away each try may take its whole time.
-  const mayTry = () => deps.clock.monotonicMs() < endsMs && tries++ < limits.maxNotices;
+  const isTime = () => deps.clock.monotonicMs() < endsMs && tries < limits.maxNotices;
+  const mayTry = () => isTime() && tries++ < limits.maxNotices;
   for (const one of seen) {
     const nowEpochMs = deps.clock.nowEpochMs();
     // Nothing is due of most, and they are not read.
     const isDue = dueNotices(one.lane, presumedStatus(one.lane), nowEpochMs).length > 0;
     const ended = endedMarks(one.lane, nowEpochMs);
     if (!isDue && ended.length === 0) continue;
-    if (!mayTry()) return deps.telemetry.event('notices-left', { tries });
+    if (!isTime()) return deps.telemetry.event('notices-left', { tries });
+    const before = tries;
     try {
       if (isDue) await tellOf(deps, one, mayTry);
       // Not both in one try, which has its time: marks may stay for another minute.
-      else for (const [subject, mark] of ended) await deps.lanes.moveTold(one.endpointId, subject, mark, undefined);
+      else if (mayTry()) for (const [subject, mark] of ended) await deps.lanes.moveTold(one.endpointId, subject, mark, undefined);
     } catch (error) {
+      tries = Math.max(tries, before + 1);
       deps.telemetry.fault('notice-failed', error, { endpointId: one.endpointId });
     }
   }
 }
 
-/** The first is tried already. */
 async function tellOf(deps: EscalateDeps, seen: SeenLane, mayTry: () => boolean): Promise<void> {
   const endpoint = await deps.endpoints.read(seen.endpointId);
   if (endpoint === undefined) return;
   // One whose configuration cannot be used is not sent to.
   const due = dueNotices(seen.lane, endpoint.config?.status ?? 'disabled', deps.clock.nowEpochMs());
-  for (const [i, notice] of due.entries()) if (i === 0 || mayTry()) await tell(deps, seen, endpoint, notice);
+  for (const notice of due) if (mayTry()) await tell(deps, seen, endpoint, notice);
 }
 
 async function tell(deps: EscalateDeps, seen: SeenLane, endpoint: StoredEndpoint, due: DueNotice): Promise<void> {

@@ -21,7 +21,8 @@ export async function resize(deps: ResizeDeps, { endpointId, lane }: SeenLane, w
   if (suggested === undefined || !isWorthIt(lane.slots, suggested.slots)) return;
   try {
     const endpoint = await deps.endpoints.read(endpointId);
-    if (endpoint?.config?.autoLane !== true || endpoint.config.maxInFlight !== lane.slots) return;
+    // As the lane was seen: what was put meanwhile may lead elsewhere.
+    if (endpoint?.config?.autoLane !== true || endpoint.version !== lane.cfg || endpoint.config.maxInFlight !== lane.slots) return;
     const { from, to } = { from: lane.slots, to: suggested.slots };
     // What was learned was of a full lane: a wider one may take as many times longer.
     const slots = { from, to, ...(learnedMs === undefined ? {} : { learnedMs: Math.round(learnedMs * Math.max(1, to / from)) }) };

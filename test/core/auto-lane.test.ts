@@ -22,8 +22,8 @@ describe('a lane that sizes itself', () => {
   it.each<[string, Window, Partial<SizedLane>, number, string]>([
     ['what is offered times what it takes', windowOf(10, 600), {}, byLaw(10, 600), 'offered'],
     ['half of what it had, where that is more than is asked for', windowOf(1, 50), { slots: 16 }, 8, 'floor'],
-    ['four at least', windowOf(1, 50), { slots: 5 }, 4, 'floor'],
-    ['as many as were in flight when one began', windowOf(1, 50, { inFlight: 300 * 11 }), { slots: 12 }, 11, 'floor'],
+    ['five at least', windowOf(1, 50), { slots: 6 }, 5, 'floor'],
+    ['twice as many as were in flight on average when one began', windowOf(1, 50, { inFlight: 300 * 5.5 }), { slots: 16 }, 11, 'floor'],
     ['no more than its share of the fleet', windowOf(40, 1_000), {}, ceiling, 'ceiling'],
     ['four where it is slow, whatever is offered', windowOf(40, 3_500), {}, 4, 'slow'],
     ['half of what it had where it is slow', windowOf(40, 3_500), { slots: 20 }, 10, 'slow'],
@@ -33,11 +33,19 @@ describe('a lane that sizes itself', () => {
     ['twice as many where what came had no room', windowOf(5, 100, { shed: 0.2 * 5 * seconds }), {}, 16, 'short'],
     ['twice as many while what is held is due', windowOf(0, 200, { attempts: 14_000, delivered: 14_000 }), ready, 16, 'short'],
     ['no more for that where it is slow', windowOf(40, 3_500, { shed: 40 * seconds }), ready, 4, 'slow'],
-    ['no more where its own rate holds it up', windowOf(6, 100, { shed: 2 * seconds }), { nextAtEpochMs: nowEpochMs }, 4, 'floor'],
-    ['no more where it asked for less', windowOf(6, 100, { shed: 2 * seconds }), { pausedUntilEpochMs: t0EpochMs + 1 }, 4, 'floor'],
+    ['no more where its own rate holds it up', windowOf(6, 100, { shed: 2 * seconds }), { nextAtEpochMs: nowEpochMs }, 5, 'floor'],
+    ['twice as many where it had a rate once', windowOf(6, 100, { shed: 2 * seconds }), { nextAtEpochMs: t0EpochMs - 1 }, 16, 'short'],
+    ['no more where it asked for less', windowOf(6, 100, { shed: 2 * seconds }), { pausedUntilEpochMs: t0EpochMs + 1 }, 5, 'floor'],
     ['what it has while it fails', windowOf(20, 8, { delivered: 0 }), { slots: 16 }, 16, 'failing'],
   ])('has %s', (_what, window, more, slots, why) => {
     expect(of(window, more)).toMatchObject({ slots, why });
+  });
+
+  it('is as large in the morning as in the evening, though p95 is nearly slow and the night was quiet', () => {
+    let slots = 16;
+    for (let i = 0; i < 6; i++) slots = of(windowOf(0.1, 2_500), { slots })?.slots ?? slots;
+    expect(slots).toBe(limits.leastSlots);
+    expect(of(windowOf(5, 2_500, { shed: 2 * seconds }), { slots })?.slots).toBeGreaterThan(slots);
   });
 
   it('comes to rest under steady bursts, and under a load that it can just not serve', () => {
@@ -45,7 +53,9 @@ describe('a lane that sizes itself', () => {
     const bursts = (slots: number) => windowOf(4, 300, { shed: Math.max(0, 40 - 2 * slots) * 30, inFlight: 1_200 * Math.min(slots, 18) });
     // Fourteen every two seconds at a consumer that serves six at a time, in 600 ms each: they wait for each other.
     const crowded = (slots: number) => windowOf(7, 600 * Math.ceil(Math.min(slots, 14) / 6), { shed: Math.max(0, 14 - 3 * slots) * 150, inFlight: 2_100 * Math.min(slots, 7) });
-    for (const load of [bursts, crowded]) {
+    // So many at once every ten seconds, each an invocation of its own: in flight rises to that, and what is above the lane finds no room.
+    const ramp = (burst: number) => (slots: number) => windowOf(burst / 10, 300, { shed: Math.max(0, burst - 2 * slots) * 30, inFlight: 30 * burst * (Math.min(slots, burst) / 2) });
+    for (const load of [bursts, crowded, ...[12, 16, 20, 24].map(ramp)]) {
       let slots = 8;
       const sizes = Array.from({ length: 20 }, () => {
         const to = of(load(slots), { slots })?.slots ?? slots;

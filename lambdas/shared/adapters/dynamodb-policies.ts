@@ -1,4 +1,4 @@
-import { GetItemCommand, QueryCommand, TransactionCanceledException, TransactWriteItemsCommand, type DynamoDBClient } from '@aws-sdk/client-dynamodb';
+import { GetItemCommand, QueryCommand, TransactionCanceledException, TransactWriteItemsCommand, UpdateItemCommand, type DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { marshall, unmarshall } from '@aws-sdk/util-dynamodb';
 import type { Policies, PolicyVersion } from '../ports/index.ts';
 import { toPlain } from './dynamodb-endpoints.ts';
@@ -39,7 +39,11 @@ export function createDynamoDbPolicies(db: DynamoDBClient, table: string): Polic
     current: (name) => get(headKey(name)),
     version: (name, version) => get(versionKey(name, version)),
     versions: (name) => query(versionPrefix(name)),
-    async add(next) {
+    async noteGiven(name, version) {
+      const x = { ExpressionAttributeNames: { '#given': 'isGiven' }, ExpressionAttributeValues: marshall({ ':yes': true }) };
+      await db.send(new UpdateItemCommand({ TableName: table, Key: marshall({ pk, sk: versionKey(name, version) }), UpdateExpression: 'SET #given = :yes', ConditionExpression: 'attribute_exists(pk)', ...x }));
+    },
+    async add({ isGiven: _isGiven, ...next }) {
       const { name, version } = next;
       const item = (sk: string) => ({ TableName: table, Item: marshall({ pk, sk, ...next }, { removeUndefinedValues: true }) });
       const isNext = version === 1 ? { ConditionExpression: 'attribute_not_exists(pk)' } : { ConditionExpression: '#version = :before', ExpressionAttributeNames: { '#version': 'version' }, ExpressionAttributeValues: marshall({ ':before': version - 1 }) };

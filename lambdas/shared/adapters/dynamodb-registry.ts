@@ -171,6 +171,8 @@ function laneUpdate(before: Lane | undefined, cfg: string, { slots, isAuto }: { 
   const avail = x.name('avail');
   const sets = [set('slots', slots), set('cfg', cfg), ...zeroed.map((name) => set(name, 0)), `${avail} = ${avail} + ${x.value(slots - before.slots)}`, ...(isAuto ? [set(autoName, true)] : [])];
   const removed = [...ended, ...(isAuto ? [] : [autoName])];
+  // A wider lane may take as many times longer, where one is served at a time.
+  if (before.learnedMs !== undefined && slots > before.slots && !removed.includes(learnedName)) sets.push(set(learnedName, Math.round((before.learnedMs * slots) / before.slots)));
   // `slots` too: a removed lane is `removed` again after it was put and removed meanwhile, perhaps with another size.
   return {
     UpdateExpression: `SET ${sets.join(', ')}${removed.length === 0 ? '' : ` REMOVE ${removed.map((name) => x.name(name)).join(', ')}`}`,

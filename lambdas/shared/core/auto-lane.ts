@@ -46,8 +46,8 @@ function slotsFor(measured: Measured, nowEpochMs: number): { count: number; why:
   const seconds = Math.max(1, (nowEpochMs - window.sinceEpochMs) / 1_000);
   const byLaw = Math.ceil((window.offered / seconds) * (measured.p95 / 1_000));
   const isShort = lacksRoom(measured);
-  // No fewer than were in flight on average when one began, which bursts decide, and no fall by more than a half.
-  const least = Math.max(limits.leastSlots, Math.ceil(window.inFlight / window.attempts), isShort ? 2 * slots : Math.ceil(slots / 2));
+  // No fewer than a burst had in flight, of which half were there on average when one began, and no fall by more than a half.
+  const least = Math.max(limits.leastSlots, Math.min(slots, Math.ceil((limits.burst * window.inFlight) / window.attempts)), isShort ? 2 * slots : Math.ceil(slots / 2));
   if (Math.max(byLaw, least) > ceiling) return { count: ceiling, why: 'ceiling' };
   return byLaw >= least ? { count: byLaw, why: 'offered' } : { count: least, why: isShort ? 'short' : 'floor' };
 }
@@ -59,7 +59,7 @@ function isSlow({ lane: { slots, pace }, p95 }: Measured): boolean {
 
 /** The law knows neither bursts nor a backlog. More slots are no help where its own rate, or its wish, holds them up. */
 function lacksRoom({ window, lane: { holding, nextAtEpochMs, pausedUntilEpochMs } }: Measured): boolean {
-  if (nextAtEpochMs !== undefined || (pausedUntilEpochMs ?? 0) > window.sinceEpochMs) return false;
+  if (Math.max(nextAtEpochMs ?? 0, pausedUntilEpochMs ?? 0) > window.sinceEpochMs) return false;
   return holding?.isReady === true || (window.offered > 0 && window.shed / window.offered > limits.shedShare);
 }
 

@@ -80,8 +80,9 @@ const identity = ['endpointId', 'url', 'tenantId', 'status', 'pauses', 'disabled
 /** Where each setting comes from that is no default, by its dotted name: `own`, or a policy and its version. */
 export function originsOf(config: Settings, own: Settings, policy: NamedPolicy | undefined): Record<string, string> {
   const others = Object.entries(withoutShared(config)).filter(([key, value]) => !identity.includes(key) && !isSame(value, defaults[key]));
-  const shared = Object.keys(sharedOf(config)).flatMap((key) => leavesOf(key, config[key])).flatMap((path): [string, string][] => {
-    if (names(own, path)) return [[path, 'own']];
+  const shared = Object.keys(sharedOf(config)).flatMap((key) => leavesOf(key, config[key]).map((path) => ({ key, path }))).flatMap(({ key, path }): [string, string][] => {
+    // Of a policy that names bounds, `{}` of its own leaves them as they are.
+    if (names(own, path, !isObject(policy?.settings[key]))) return [[path, 'own']];
     return policy !== undefined && names(policy.settings, path) ? [[path, `policy ${policy.name} v${policy.version}`]] : [];
   });
   return Object.fromEntries([...others.map(([key]): [string, string] => [key, 'own']), ...shared]);
@@ -90,16 +91,19 @@ export function originsOf(config: Settings, own: Settings, policy: NamedPolicy |
 const leavesOf = (key: string, value: unknown) => (isObject(value) ? Object.keys(value).map((inner) => `${key}.${inner}`) : [key]);
 
 /** Whether settings decide a value: by itself, or as all of what it is in. */
-function names(settings: Settings, path: string): boolean {
+function names(settings: Settings, path: string, isNothing = true): boolean {
   const [key = '', inner] = path.split('.');
   const value = settings[key];
   if (value === undefined) return false;
-  return inner === undefined || !isObject(value) || inner in value || (key === 'adaptiveRead' && Object.keys(value).length === 0);
+  return inner === undefined || !isObject(value) || inner in value || (key === 'adaptiveRead' && isNothing && Object.keys(value).length === 0);
 }
 
-/** Whether an endpoint is among so many of a hundred: always the same ones for a policy, so that a larger share adds to them. */
-export function isInShare(policy: string, endpointId: string, percent: number): boolean {
-  return createHash('sha256').update(`${policy}#${endpointId}`).digest().readUInt32BE(0) / 2 ** 32 < percent / 100;
+/**
+ * Whether an endpoint is among so many of a hundred: always the same ones for a policy, or for a version that those are to get who
+ * have the policy, so that a larger share adds to them.
+ */
+export function isInShare(of: string, endpointId: string, percent: number): boolean {
+  return createHash('sha256').update(`${of}#${endpointId}`).digest().readUInt32BE(0) / 2 ** 32 < percent / 100;
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {

@@ -197,8 +197,10 @@ export const autoLane = {
   slowMs: 3_000,
   quickMs: 2_000,
   slowSlots: 4,
-  /** Of what is well: a quiet night must not shed the morning. */
-  leastSlots: 4,
+  /** Of what is well: a quiet night must not shed the morning, nor look like one that is slow. */
+  leastSlots: 5,
+  /** A burst has as many times more in flight at its end than on average. */
+  burst: 2,
   /** A window with fewer attempts says too little. */
   minAttempts: 20,
   /** More than this share of what came had no room: it comes in bursts. */
@@ -384,6 +386,8 @@ export const policies = {
   atOnce: 8,
   /** An endpoint that others write each time is left to the next run. */
   tries: 5,
+  /** Before each further try, times its number: a busy lane is written every few milliseconds. */
+  pauseMs: 50,
   /** A week has every hour of a week in it. */
   checkDays: 7,
   maxCheckDays: statistics.ttlS / 86_400,

@@ -5,6 +5,8 @@ export interface PolicyVersion extends NamedPolicy {
   readonly why: string;
   readonly by: string;
   readonly atEpochMs: number;
+  /** Endpoints were given it. */
+  readonly isGiven?: boolean;
   /** The earlier version that it brought back. */
   readonly restores?: number;
 }
@@ -18,6 +20,8 @@ export interface Policies {
   version(name: string, version: number): Promise<PolicyVersion | undefined>;
   /** The oldest first. */
   versions(name: string): Promise<PolicyVersion[]>;
+  /** Notes that endpoints are given a version. */
+  noteGiven(name: string, version: number): Promise<void>;
   /** Makes the version that follows the current one. `changed`: somebody else has made it meanwhile. */
   add(next: PolicyVersion): Promise<'written' | 'changed'>;
 }
