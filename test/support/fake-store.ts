@@ -60,7 +60,8 @@ export class FakeStore {
     lane.isAuto = endpoint.config.autoLane;
     lane.cfg = endpoint.version;
     [lane.pausedUntilEpochMs, lane.flag, lane.row, lane.failures] = [undefined, undefined, undefined, 0];
-    if (this.#configs.get(endpointId)?.config?.url !== endpoint.config.url) [lane.learnedMs, lane.window] = [undefined, undefined];
+    const before = this.#configs.get(endpointId)?.config;
+    if (before?.url !== endpoint.config.url) [lane.learnedMs, lane.window] = [undefined, before === undefined ? lane.window : undefined];
     lane.told = new Map();
     this.#lanes.set(endpointId, lane);
     this.#configs.set(endpointId, endpoint);

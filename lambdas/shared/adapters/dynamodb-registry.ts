@@ -74,7 +74,7 @@ export function createDynamoDbRegistry(db: DynamoDBClient, table: string, pause:
     if (over !== undefined && over !== there) return 'changed';
     const members = [
       { Put: configPut(table, endpoint) },
-      { Update: { ...key(endpointId, sk.lane), ...laneUpdate(before.lane, endpoint.version, { slots: maxInFlight, isAuto: autoLane }, isElsewhere(before.endpoint, endpoint) ? withMeasured(forgets, before.lane) : forgets) } },
+      { Update: { ...key(endpointId, sk.lane), ...laneUpdate(before.lane, endpoint.version, { slots: maxInFlight, isAuto: autoLane }, withMeasured(forgets, before, endpoint)) } },
     ];
     return (await transact(members)) ? 'written' : 'changed';
   };
@@ -149,11 +149,11 @@ interface Forgets {
 const forgotten: Forgets = { zeroed: ['failures'], removed: ['pausedUntil', 'flag', ...rowNames, ...Object.values(toldNames)] };
 const nothing: Forgets = { zeroed: [], removed: [] };
 
-const isElsewhere = (before: StoredEndpoint | undefined, { config }: Endpoint) => before?.config?.url !== config.url;
-
-/** Elsewhere other answers are to be measured. */
-function withMeasured({ zeroed, removed }: Forgets, lane: Lane | undefined): Forgets {
-  return { zeroed, removed: [...removed, learnedName, ...(lane?.window === undefined ? [] : windowAttributes(lane.window))] };
+/** Elsewhere other answers are to be measured. What a lane counts that was removed goes on, and ends with its window. */
+function withMeasured({ zeroed, removed }: Forgets, { endpoint, lane }: { endpoint: StoredEndpoint | undefined; lane: Lane | undefined }, { config }: Endpoint): Forgets {
+  if (endpoint?.config?.url === config.url) return { zeroed, removed };
+  const counted = endpoint?.config === undefined || lane?.window === undefined ? [] : windowAttributes(lane.window);
+  return { zeroed, removed: [...removed, learnedName, ...counted] };
 }
 
 /** The lane's half of a put: slots in flight stay counted, so only the difference in size moves `avail`. */
