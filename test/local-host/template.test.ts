@@ -54,7 +54,7 @@ describe('readTemplate', () => {
     expect(fault?.source).toMatchObject({ namespace: 'AWS/SQS', dimensions: { QueueName: queueNamed('Fault')?.name } });
     const silent = stack.alarms.find(({ name }) => name === 'Trial-Webhooks-sweep-silent');
     expect(silent?.source).toMatchObject({ namespace: 'Sluice/Trial-Webhooks', name: 'swept' });
-    expect([stack.outputs['MetricNamespace'], ...stack.functions.map(({ env }) => env['SLUICE_METRIC_NAMESPACE'])]).toEqual(Array(5).fill('Sluice/Trial-Webhooks'));
+    expect([stack.outputs['MetricNamespace'], ...stack.functions.map(({ env }) => env['SLUICE_METRIC_NAMESPACE'])]).toEqual(Array(6).fill('Sluice/Trial-Webhooks'));
     expect(fault?.actions).toEqual([stack.outputs['PagesTopicArn']]);
     expect(stack.outputs['TicketsTopicArn']).toMatch(/^arn:aws:sns:eu-west-1:000000000000:\w*Tickets/);
   });
@@ -116,7 +116,7 @@ describe('readTemplate', () => {
   it('leaves nothing unresolved, also not in policies and outputs', () => {
     expect(JSON.stringify(stack)).not.toMatch(/Fn::|"Ref"|\$\{|\[object/);
     const resources = stack.roles.flatMap(({ statements }) => statements.flatMap((statement) => statement.resources));
-    expect(resources).toHaveLength(38);
+    expect(resources).toHaveLength(41);
     expect(resources.every((resource) => resource.startsWith('arn:aws:'))).toBe(true);
     expect(stack.outputs['FaultQueueUrl']).toBe(queueNamed('Fault')?.url);
   });
