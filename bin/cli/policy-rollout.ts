@@ -122,7 +122,7 @@ async function move(target: Target, endpointId: string, { to, from }: Rollout, p
     const answer = await adjust(registry, next, endpoint.version).catch((error: unknown) => error);
     if (answer === 'written') return { kind: 'moved' };
     // A busy lane refuses by conflicts that say nothing of it.
-    if (answer !== 'changed') [why] = [answer instanceof Error ? answer.message : String(answer)];
+    if (answer !== 'changed') why = answer instanceof Error ? answer.message : String(answer);
     await sleep(limits.pauseMs * (tries + 1));
   }
   return { kind: 'failed', why };

@@ -55,14 +55,16 @@ async function leave(deps: DeliverDeps, waves: Waves, invocation: Invocation, ex
   const isOld = ({ received, message }: Copy) => received.deadLetterGeneration === undefined && message.resend === 0 && ageMs(received.sentEpochMs, config, nowEpochMs) > config.retry.maxAgeS * 1_000;
   const old = left.filter(isOld);
   const young = left.filter((copy) => !isOld(copy));
+  // Beside what becomes of them: nobody waits for a measurement.
+  const reported = reportOffers(deps, config.endpointId, left, stop);
   const [isCrowded, expired] = await Promise.all([
     deps.inFlight.isCrowded(),
     old.length === 0 ? new Map<string, Exit>() : buryUnclaimed(deps, old, endpoint, invocation),
-    reportOffers(deps, config.endpointId, left, stop),
   ]);
   for (const [id, exit] of expired) exits.set(id, exit);
   const held = young.filter((copy) => mustHold(copy.received, waves, isCrowded, nowEpochMs));
   const back = young.filter((copy) => !held.includes(copy));
   for (const [id, exit] of await holdCopies(deps, held, { ...waves, config }, invocation)) exits.set(id, exit);
   await Promise.all(back.map(async (copy) => exits.set(copy.received.messageId, await putBackUntried(deps, copy.received, waves, invocation))));
+  await reported;
 }

@@ -132,11 +132,7 @@ async function publish(deps: AttendDeps, { found, isWhole, memory }: Seen, nowEp
   const isIll = new Set(sick.map(({ one }) => one.endpointId));
   const isSeen = new Set(found.map(({ endpointId }) => endpointId));
   const ending = [...memory.endpoints].flatMap(([endpointId, before]) => (isWhole || isSeen.has(endpointId) ? [{ endpointId, ...endingOf(before, published.get(endpointId)?.gauges) }] : []));
-  // Of lanes that this run did not come to, what was known goes on.
-  const next = new Map<string, Remembered>(isWhole ? [] : memory.endpoints);
-  for (const { one } of attended) next.delete(one.endpointId);
-  for (const { one, gauges, remembered: own } of attended) if (own !== undefined && (gauges.size === 0 || published.has(one.endpointId))) next.set(one.endpointId, own);
-  for (const { endpointId, first } of ending) if (first.length > 0) next.set(endpointId, { gauges: [], ...next.get(endpointId), ended: first });
+  const next = toRemember({ found, isWhole, memory }, { attended, published, ending });
   if (!(await isRemembered(deps, next, memory))) return;
   for (const [endpointId, { one, gauges }] of published) {
     for (const [gauge, value] of gauges) telemetry.endpointGauge(endpointId, gauge, value);
@@ -146,6 +142,23 @@ async function publish(deps: AttendDeps, { found, isWhole, memory }: Seen, nowEp
     for (const gauge of [...first, ...again]) telemetry.endpointGauge(endpointId, gauge, 0);
     if (first.length > 0 && !isIll.has(endpointId)) telemetry.event('endpoint-well', { endpointId });
   }
+}
+
+interface Said {
+  readonly attended: readonly Attended[];
+  readonly published: ReadonlyMap<string, Attended>;
+  readonly ending: readonly { readonly endpointId: string; readonly first: readonly EndpointGauge[] }[];
+}
+
+/** Of lanes that this run did not come to, what was known goes on. */
+function toRemember({ isWhole, memory }: Seen, { attended, published, ending }: Said): Memory['endpoints'] {
+  const next = new Map<string, Remembered>(isWhole ? [] : memory.endpoints);
+  for (const { one, gauges, remembered } of attended) {
+    next.delete(one.endpointId);
+    if (remembered !== undefined && (gauges.size === 0 || published.has(one.endpointId))) next.set(one.endpointId, remembered);
+  }
+  for (const { endpointId, first } of ending) if (first.length > 0) next.set(endpointId, { gauges: [], ...next.get(endpointId), ended: first });
+  return next;
 }
 
 /** False where another run was quicker, or it is not known: what this one has seen is then left to the next. */

@@ -134,6 +134,29 @@ describe('a roll-out', () => {
   });
 });
 
+describe('a rollback', () => {
+  it('brings back what was in force, and not what was only written down', async () => {
+    await assign();
+    await make('brisk', 2, { budgetsMs: { read: 700 } });
+    await sluice(['policy', 'set', 'brisk', '--set', 'budgetsMs.read=900', '--why', 'y', '--rollout', '--yes']);
+    expect(await stored()).toMatchObject({ config: { budgetsMs: { read: 900 } }, origin: { policy: { version: 3 } } });
+    expect(await sluice(['policy', 'rollback', 'brisk', '--why', 'y', '--yes'])).toMatchObject({ refused: '', result: { version: 4, restores: 1 } });
+    expect(await stored()).toMatchObject({ config: { budgetsMs: { read: 500 } }, origin: { policy: { version: 4 } } });
+  });
+
+  it('reaches those too who get the version that is taken back while it is rolled out', async () => {
+    await subject.world.put(endpointOf({ endpointId: 'late' }, 'V1'));
+    await assign();
+    await sluice(['policy', 'set', 'brisk', '--set', 'budgetsMs.read=900', '--why', 'y', '--rollout', '--yes']);
+    let theirs: Ran | undefined;
+    beforeWrites(async () => (theirs = await sluice(['policy', 'assign', 'brisk', 'late', '--yes'])));
+    const { result } = await sluice(['policy', 'rollback', 'brisk', '--why', 'y', '--yes']);
+    expect(theirs).toMatchObject({ result: { version: 2, moved: 1 } });
+    expect(result).toMatchObject({ version: 3, restores: 1, rollout: { selected: 2, moved: 2, left: 0 } });
+    for (const id of ['acme', 'late']) expect(await stored(id)).toMatchObject({ config: { budgetsMs: { read: 500 } }, origin: { policy: { version: 3 } } });
+  });
+});
+
 describe('a lane that sizes itself', () => {
   it('by a policy begins with the default, keeps its size when a version follows, and is its own where that was said', async () => {
     await make('auto', 1, { maxInFlight: 'auto' });

@@ -94,6 +94,11 @@ describe('a share of the endpoints', () => {
     expect(chosen(50)).toEqual(expect.arrayContaining(chosen(10)));
     expect([chosen(0), chosen(100)]).toEqual([[], ids]);
   });
+
+  it('is another one of those that have the policy: a tenth of a tenth, and not all of it', () => {
+    const among = chosen(10).filter((id) => isInShare('patient#v2', id, 10));
+    expect(among.length).toBeLessThan(chosen(10).length / 3);
+  });
 });
 
 describe('what a budget would have cut off', () => {

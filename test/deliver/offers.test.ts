@@ -49,6 +49,15 @@ describe('what a batch counts for', () => {
     expect(await counted()).toMatchObject({ offered: 4, shed: 4, attempts: 4 });
   });
 
+  it('is held without waiting for its count', async () => {
+    await h.store.lanes.movePace('acme', undefined, { isSlow: true, recent: '222' });
+    const counts = Promise.withResolvers<undefined>();
+    const running = h.run(batchOf(2), h.lanesBut({ countOffers: () => counts.promise }));
+    await expect.poll(async () => (await h.lane()).holding?.count).toBe(2);
+    counts.resolve(undefined);
+    expect(await running).toEqual([]);
+  });
+
   it('costs nothing but itself where it cannot be counted', async () => {
     await h.store.lanes.movePace('acme', undefined, { isSlow: true, recent: '222' });
     expect(await h.run(batchOf(2), h.lanesBut({ countOffers: () => Promise.reject(new Error('no')) }))).toEqual([]);

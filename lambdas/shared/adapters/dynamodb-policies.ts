@@ -12,7 +12,7 @@ const versionPrefix = (name: string) => `version#${name}#`;
 /** Padded, so that they sort by number. */
 const versionKey = (name: string, version: number) => versionPrefix(name) + String(version).padStart(6, '0');
 
-/** Policies in the Endpoints table: each version an item that is written once, and a copy of the newest as the head. */
+/** Policies in the Endpoints table: each version an item whose settings are written once, and a copy of the newest as the head. */
 export function createDynamoDbPolicies(db: DynamoDBClient, table: string): Policies {
   const get = async (sk: string) => {
     const answer = await db.send(new GetItemCommand({ TableName: table, Key: marshall({ pk, sk }), ConsistentRead: true }));

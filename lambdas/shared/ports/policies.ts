@@ -1,6 +1,6 @@
 import type { NamedPolicy, Settings } from '../core/policy.ts';
 
-/** One version of a policy; it never changes. */
+/** One version of a policy. What it says never changes. */
 export interface PolicyVersion extends NamedPolicy {
   readonly why: string;
   readonly by: string;
