@@ -128,7 +128,8 @@ describe('--scenario slow-consumer', () => {
     expectInOrder(output().split('\n'), [
       /acme-prod {2}100 events sent at once$/, /acme-prod {2}no room for \d+ of \d+: the lane has 8 slots$/, /acme-prod {2}\d+ held/, /acme-prod {2}breaker open after \d+ attempts/,
       /healthy {4}\d+ events meanwhile/, /acme-prod {2}alarm: acme-prod: .* \d+ waiting, none lost\. Next: sluice status acme-prod$/,
-      /^ {2}\$ npx sluice status acme-prod$/, /^Sustainable: /, /^95 of 100 requests end within 1\d\.\d s; 8 at a time are then .*it falls behind\./, /^acme-prod answered the ping: /, /acme-prod {2}all delivered/,
+      // Percentiles are within 5 % of what was measured; whether the minute before offered more than the lane sustains is a matter of when the sweep comes.
+      /^ {2}\$ npx sluice status acme-prod$/, /^Sustainable: /, /^95 of 100 requests end within (9\.[5-9]|1\d\.\d) s; 8 at a time are then .*(it falls behind|attempts failed)\./, /^acme-prod answered the ping: /, /acme-prod {2}all delivered/,
     ]);
   });
 });
