@@ -51,6 +51,13 @@ export function dollarRow(measured: Measured): Row {
   };
 }
 
+/** What a million events cost more in one shape than in another. */
+export function moreRow(what: string, measured: Measured, than: Measured): Row {
+  const of = (billed: Billed[]) => exact(usdOf(linesOf(measured), billed) - usdOf(linesOf(than), billed));
+  const units = (billed: Billed) => exact(worstPerEvent(measured, billed) - worstPerEvent(than, billed));
+  return { table: 'more than without it, an event, and dollars a million', for: what, writeUnits: units('writeUnits'), readUnits: units('readUnits'), dynamodbUsd: of(['writeUnits', 'readUnits']) };
+}
+
 /** One row for each party and SQS API. */
 export function sqsRows(measured: Measured): Row[] {
   return dearest(measured).sqs.map(({ who, api, requests }) => ({

@@ -1,7 +1,8 @@
 /** `npm run bench -- cost`: what one delivered event costs, from calls that were really made and metered at the wire. */
 import { lane } from '../lambdas/shared/limits/numbers.ts';
 import { type Bench, type Ceiling, judge, type Limit, type Report, type Row } from './bench.ts';
-import { curveRow, dollarRow, eventRow, priceRows, sqsRows, worstPerEvent } from './cost-rows.ts';
+import { curveRow, dollarRow, eventRow, moreRow, priceRows, sqsRows, worstPerEvent } from './cost-rows.ts';
+import { measureHeld } from './held.ts';
 import { type Installation, withInstallation } from './installation.ts';
 import { writeUnitsOf } from './item-size.ts';
 import { countWindow, giveBackLease, holdLease, laneSizeBytes } from './lane-leases.ts';
@@ -28,7 +29,12 @@ const limits = {
   shared: { writeUnits: 1.3, readUnits: 1.05 },
   apart: { writeUnits: 3.2, readUnits: 1.05 },
   single: { writeUnits: 3.2, readUnits: 1.5 },
+  bounded: { writeUnits: 2.3, readUnits: 1.05 },
+  held: { writeUnits: 9, readUnits: 6 },
 } as const;
+
+/** A payload of so many bytes more, compressed, to see what of the price of being held goes by size. */
+const moreBytes = 4_096;
 
 const notes = [
   'Every figure is of calls in the log of the embedded AWS: DynamoDB units by item size, refused and repeated writes with them.',
@@ -49,15 +55,19 @@ export const bench: Bench = {
 
 async function measureAll(installation: Installation, progress: Progress): Promise<Report> {
   const sizes = await sizeRows(installation);
-  const { shared, apart, first } = await measureTens(installation, progress);
+  const { shared, bounded, apart, first } = await measureTens(installation, progress);
   const { single, curve } = await measureSingles(installation, progress);
-  const shapes = [shared, apart, single, first];
+  const held = await measureHeld(installation, { name: 'ten that are held, and then sent', endpointId: 'held', moreBytes: 0 }, progress);
+  const large = await measureHeld(installation, { name: 'the same, with 4 KB more', endpointId: 'held-large', moreBytes }, progress);
+  const shapes = [shared, bounded, apart, single, first, held, large];
   return {
     name: 'cost',
     rows: [
       ...shapes.map(eventRow),
       ...shapes.map(dollarRow),
-      ...[shared, apart, single].flatMap(sqsRows),
+      moreRow('4 KB of a payload that is held', large, held),
+      moreRow('a bound on requests a day', bounded, shared),
+      ...[shared, apart, single, held].flatMap(sqsRows),
       ...curve.map(({ row }) => row),
       ...sizes,
       ...priceRows(),
@@ -66,14 +76,16 @@ async function measureAll(installation: Installation, progress: Progress): Promi
       ...ceilingsOf(shared, limits.shared),
       ...ceilingsOf(apart, limits.apart),
       ...ceilingsOf(single, limits.single),
+      ...ceilingsOf(bounded, limits.bounded),
+      ...ceilingsOf(held, limits.held),
       nothingUnpriced([...shapes, ...curve.map(({ measured }) => measured)]),
     ],
     notes,
   };
 }
 
-/** Ten events in one batch: to one endpoint, to ten, and to ten that the environment meets for the first time. */
-async function measureTens(installation: Installation, progress: Progress): Promise<{ shared: Measured; apart: Measured; first: Measured }> {
+/** Ten events in one batch: to one endpoint, to one whose requests a day are bounded, to ten, and to ten that the environment meets for the first time. */
+async function measureTens(installation: Installation, progress: Progress): Promise<Readonly<Record<'shared' | 'bounded' | 'apart' | 'first', Measured>>> {
   const { register } = installation;
   let met = 0;
   const newEndpoints = async () => {
@@ -84,11 +96,15 @@ async function measureTens(installation: Installation, progress: Progress): Prom
   const first = await measure(installation, { name: 'ten to ten new endpoints', rounds: 1, endpoints: newEndpoints }, progress);
   const known = ten.map((i) => `new-${i}`);
   const apart = await measure(installation, { name: 'ten to ten endpoints', rounds, endpoints: () => known }, progress);
-  await register('shared', { maxInFlight: sharedSlots });
-  const oneEndpoint = ten.map(() => 'shared');
-  await measure(installation, { name: 'warming the shared endpoint', rounds: 1, endpoints: () => oneEndpoint }, progress);
-  const shared = await measure(installation, { name: 'ten to one endpoint', rounds, endpoints: () => oneEndpoint }, progress);
-  return { shared, apart, first };
+  const toOne = async (endpointId: string, name: string, settings: Record<string, unknown> = {}) => {
+    await register(endpointId, { maxInFlight: sharedSlots, ...settings });
+    const endpoints = () => ten.map(() => endpointId);
+    await measure(installation, { name: `warming, for ${name}`, rounds: 1, endpoints }, progress);
+    return measure(installation, { name, rounds, endpoints }, progress);
+  };
+  const shared = await toOne('shared', 'ten to one endpoint');
+  const bounded = await toOne('bounded', 'ten to one with maxPerDay', { maxPerDay: 1_000_000 });
+  return { shared, bounded, apart, first };
 }
 
 interface CurvePoint {

@@ -8,6 +8,8 @@ import type { Installation } from './installation.ts';
 export interface Event {
   readonly endpointId: string;
   readonly eventId: string;
+  /** Bytes of chance in its payload, beside what others have: bodies are stored compressed, and these do not shrink. */
+  readonly moreBytes?: number;
 }
 
 export const newEvent = (endpointId: string): Event => ({ endpointId, eventId: `evt_${ulid(Date.now(), randomBytes(10))}` });
@@ -25,7 +27,7 @@ export async function send({ producer, output }: Pick<Installation, 'producer' |
   if (Failed.length > 0) throw new Error(`SQS refused ${Failed.length} of ${events.length} messages: ${Failed[0]?.Message ?? ''}`);
 }
 
-function messageOf({ endpointId, eventId }: Event): string {
-  const payload = { invoice: 'in_1042', amount: 1_999, currency: 'EUR', customer: 'cus_77', lines: [{ sku: 'A-1', quantity: 2 }] };
+function messageOf({ endpointId, eventId, moreBytes = 0 }: Event): string {
+  const payload = { ...(moreBytes === 0 ? {} : { photo: randomBytes(moreBytes).toString('base64') }), invoice: 'in_1042', amount: 1_999, currency: 'EUR', customer: 'cus_77', lines: [{ sku: 'A-1', quantity: 2 }] };
   return JSON.stringify({ v: 1, endpointId, eventId, eventType: 'invoice.paid', occurredAt: '2026-01-05T10:00:00Z', payload });
 }

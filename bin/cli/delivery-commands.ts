@@ -13,6 +13,7 @@ import { triedFromEpochMs, type Breaker } from '../../lambdas/shared/core/breake
 import { readBudgetOf } from '../../lambdas/shared/core/adaptive.ts';
 import { laneCeiling, suggestedLane } from '../../lambdas/shared/core/auto-lane.ts';
 import { evidenceLines, evidenceOf, measuredOf, sentenceOf, type Evidence } from '../../lambdas/shared/core/evidence.ts';
+import { isSpent, todayOf } from '../../lambdas/shared/core/day.ts';
 import { isStopped } from '../../lambdas/shared/core/fleet.ts';
 import { inFlight } from '../../lambdas/shared/core/lane.ts';
 import { parseMessage } from '../../lambdas/shared/core/parse.ts';
@@ -153,7 +154,7 @@ async function evidenceFor(target: Target, registered: Registered, nowEpochMs: n
   const window = measuredOf(lane.window, newest[0], nowEpochMs);
   const suggested = target.fleetSlots === undefined ? undefined : suggestedLane(window, lane, laneCeiling(target.fleetSlots), nowEpochMs);
   return {
-    ...evidenceOf(lane, window, nowEpochMs), ...readBudgetFor(registered, nowEpochMs),
+    ...evidenceOf(lane, window, nowEpochMs, registered.endpoint.config?.maxPerDay), ...readBudgetFor(registered, nowEpochMs),
     ...(suggested === undefined ? {} : { suggested: { ...suggested, isApplied: lane.isAuto } }),
   };
 }
@@ -181,6 +182,7 @@ async function status(target: Target, out: Output, id: string | undefined): Prom
     breaker: breakerOf({ endpoint, lane }, nowEpochMs),
     slow: lane.pace?.isSlow === true,
     ...refusalsOf({ endpoint, lane }, nowEpochMs),
+    ...spentOf({ endpoint, lane }, nowEpochMs),
     held: lane.holding?.count ?? 0,
     dead: dead.filter((record) => record.endpointId === endpointIdOf(endpoint)).length,
     unknown: unknown === undefined ? null : (unknown.get(endpointIdOf(endpoint)) ?? 0),
@@ -193,7 +195,7 @@ async function status(target: Target, out: Output, id: string | undefined): Prom
     drain: await depth(target, target.drainQueueUrl),
     deadLetter: await depth(target, target.deadLetterQueueUrl),
   };
-  const rows = endpoints.map((e) => [e.endpointId, withNotes(e.state, [e.breaker.cause, e.disabledFor, e.flagged?.why]), e.breaker.until ?? e.askedToWaitUntil ?? '-', `${e.inFlight}/${e.slots}`, String(e.held), String(e.failuresInARow), String(e.dead), String(e.unknown ?? '-')]);
+  const rows = endpoints.map((e) => [e.endpointId, withNotes(e.state, [e.breaker.cause, e.disabledFor, e.flagged?.why, e.daySpentUntil === undefined ? undefined : 'day spent']), e.daySpentUntil ?? e.breaker.until ?? e.askedToWaitUntil ?? '-', `${e.inFlight}/${e.slots}`, String(e.held), String(e.failuresInARow), String(e.dead), String(e.unknown ?? '-')]);
   const policy = one === undefined ? [] : [await policyLine(target, one)];
   const human = [
     ...(stopped ? ['All sending is stopped. Start it: sluice resume --all'] : []),
@@ -238,6 +240,13 @@ function refusalsOf({ endpoint, lane }: Registered, nowEpochMs: number): { disab
     ...(lane.flag === undefined ? {} : { flagged: { why: lane.flag.why, since: time(lane.flag.sinceEpochMs) } }),
     ...(untilEpochMs <= nowEpochMs ? {} : { askedToWaitUntil: time(untilEpochMs) }),
   };
+}
+
+/** Set while all that it may be sent in a day is spent. */
+function spentOf({ endpoint, lane }: Registered, nowEpochMs: number): { daySpentUntil?: string } {
+  const maxPerDay = endpoint.config?.maxPerDay ?? null;
+  const today = maxPerDay === null ? undefined : todayOf(lane.day, maxPerDay, nowEpochMs);
+  return today === undefined || !isSpent(today) ? {} : { daySpentUntil: time(today.untilEpochMs) };
 }
 
 function withNotes(state: EndpointState, notes: readonly (string | undefined)[]): string {

@@ -110,7 +110,7 @@ export function checkedConfig(document: Document, stage: StageBounds): Checked {
 export function installationProblem(config: EndpointConfig, target: Target): string | undefined {
   const known = [
     [knowsUnknown(target) || !(config.onAmbiguous === 'reconcile' || config.maxAmbiguous !== null || config.lookup !== null), 'onAmbiguous "reconcile", maxAmbiguous or lookup'],
-    [(config.adaptiveRead === null && !config.autoLane) || target.fleetSlots !== undefined, 'adaptiveRead and no maxInFlight "auto"'],
+    [(config.adaptiveRead === null && !config.autoLane && config.maxPerDay === null) || target.fleetSlots !== undefined, 'adaptiveRead, no maxPerDay and no maxInFlight "auto"'],
   ] as const;
   const unknown = known.find(([isKnown]) => !isKnown);
   return unknown === undefined ? undefined : `${target.name} runs an older version, which knows no ${unknown[1]}. Deploy this one first.`;

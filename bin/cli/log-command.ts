@@ -36,7 +36,7 @@ export function addLogCommand(program: Command, run: Run): void {
 const help = `
 One line for each attempt: WHAT is answered (with a status), ambiguous (sent, and no answer came), unsent (nothing left) or
 invalidConfiguration; STATE is what the delivery has become by it. Between them are events that name the endpoint: held, shed,
-rate-reached, throttled (it asked for less), breaker-opened, looked, dead, unknown and others; docs/runbook.md says what they mean.
+rate-reached, day-spent, throttled (it asked for less), breaker-opened, looked, dead, unknown and others; docs/runbook.md says what they mean.
 
 A deployed stack's logs are kept ${limits.retentionDays} days, are some seconds behind, and are searched by CloudWatch Logs Insights, which bills
 what it scans. Ctrl-C stops a search. What became of one event is in its record, at no such cost: sluice show ID EVENT

@@ -15,8 +15,8 @@ export function addPolicyCommands(program: Command, run: Run): void {
     .command('policy')
     .description('name delivery settings that endpoints share, and roll them out, without a deploy')
     .addHelpText('after', `
-A policy holds budgetsMs, adaptiveRead, retry, breaker, maxInFlight, maxPerSecond, onRejected, onAmbiguous and maxAmbiguous, or some of
-them. What an endpoint has of its own (sluice endpoint put ID --set) wins over its policy, and its policy over the defaults.
+A policy holds budgetsMs, adaptiveRead, retry, breaker, maxInFlight, maxPerSecond, maxPerDay, onRejected, onAmbiguous and maxAmbiguous,
+or some of them. What an endpoint has of its own (sluice endpoint put ID --set) wins over its policy, and its policy over the defaults.
 sluice endpoint get ID says where each setting comes from.
 
 From a question to all customers:

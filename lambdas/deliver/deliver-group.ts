@@ -33,7 +33,7 @@ export async function deliverGroup(deps: DeliverDeps, copies: readonly Copy[], i
 function quickWaves({ clock }: DeliverDeps, settled: Map<Copy, Settled>): Pacing {
   const startedMs = clock.monotonicMs();
   return {
-    nextAtEpochMs: undefined,
+    spending: undefined,
     goesOn: (lastMs) => clock.monotonicMs() + lastMs - startedMs <= limits.waveMs,
     more: () => Promise.resolve([]),
     wait: () => Promise.resolve(false),
@@ -49,7 +49,7 @@ async function leave(deps: DeliverDeps, waves: Waves, invocation: Invocation, ex
   const { left, endpoint, stop } = waves;
   if (left.length === 0 || endpoint?.config === undefined) return;
   const { config } = endpoint;
-  deps.telemetry.event(events[stop.kind], { endpointId: config.endpointId, copies: left.length });
+  deps.telemetry.event(stop.kind === 'rate' && stop.isDaySpent ? 'day-spent' : events[stop.kind], { endpointId: config.endpointId, copies: left.length });
   const nowEpochMs = deps.clock.nowEpochMs();
   // Of one that begins a new generation the age begins anew.
   const isOld = ({ received, message }: Copy) => received.deadLetterGeneration === undefined && message.resend === 0 && ageMs(received.sentEpochMs, config, nowEpochMs) > config.retry.maxAgeS * 1_000;

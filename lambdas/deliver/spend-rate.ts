@@ -1,43 +1,83 @@
+import { isSpent, spendDay, todayOf, type DaySpent } from '../shared/core/day.ts';
+import type { Lane } from '../shared/core/lane.ts';
 import { pausedFor, roomFromEpochMs, spend } from '../shared/core/rate.ts';
+import type { EndpointConfig } from '../shared/limits/endpoint-schema.ts';
 import { rate as limits } from '../shared/limits/numbers.ts';
-import type { Endpoint, LaneState } from '../shared/ports/index.ts';
+import type { Endpoint, LaneState, MoveAnswer } from '../shared/ports/index.ts';
 import { swapped } from './swap.ts';
 import type { DeliverDeps, Invocation } from './types.ts';
 
-/** What an endpoint's rate, and what it asked for itself (429), still allow the deliveries of one lease. */
+/** What is spent of what an endpoint may be sent in a second and in a day, as its lane says. */
+export type Spending = Pick<LaneState, 'nextAtEpochMs' | 'day'>;
+
+/** Requests that there is room for now, or from when on there is room for one. */
+export interface Room {
+  readonly requests: number;
+  readonly fromEpochMs: number;
+  /** True where it is the day that is spent. */
+  readonly isDaySpent: boolean;
+}
+
+/** @param spending undefined where it is not known: the first wave finds out */
+export function roomIn({ maxPerSecond, maxPerDay, maxInFlight }: EndpointConfig, spending: Spending | undefined, nowEpochMs: number): Room {
+  const perSecond = maxPerSecond === null || spending?.nextAtEpochMs === undefined ? undefined : spend(spending.nextAtEpochMs, maxInFlight, maxPerSecond, nowEpochMs).requests;
+  const rateFromEpochMs = maxPerSecond === null ? nowEpochMs : roomFromEpochMs(spending?.nextAtEpochMs, maxPerSecond, nowEpochMs);
+  const today = maxPerDay === null || spending === undefined ? undefined : todayOf(spending.day, maxPerDay, nowEpochMs);
+  const isDaySpent = today !== undefined && isSpent(today);
+  return {
+    requests: Math.min(perSecond ?? Infinity, today === undefined ? Infinity : Math.max(0, today.most - today.requests)),
+    fromEpochMs: isDaySpent ? Math.max(rateFromEpochMs, today.untilEpochMs) : rateFromEpochMs,
+    isDaySpent,
+  };
+}
+
+/** What an endpoint's rate, its day, and what it asked for itself (429), still allow the deliveries of one lease. */
 export interface RateGate {
-  /** True where one more request may be sent now: taken from the rate, by a conditional write, before it is. Never rejects. */
+  /** True where one more request may be made now: taken from the rate and the day, by a conditional write each, before it is. Never rejects. */
   take(): Promise<boolean>;
-  /** Requests that it had no room for, or of which that is not known. */
+  /** Requests that there was no room for, or of which that is not known. */
   refused(): number;
   /** As it was written last, as far as that is known. */
-  nextAtEpochMs(): number | undefined;
-  /** When the rate has room for another request, as far as that is known. */
-  moreFromEpochMs(): number;
+  spending(): Spending;
+  /** When there is room for another request, as far as that is known. */
+  more(): Pick<Room, 'fromEpochMs' | 'isDaySpent'>;
 }
 
 /** @param state as the admission found it */
-export function createRateGate(deps: DeliverDeps, endpoint: Endpoint, { nextAtEpochMs, pausedUntilEpochMs }: Pick<LaneState, 'nextAtEpochMs' | 'pausedUntilEpochMs'>, invocation: Invocation): RateGate {
-  const { endpointId, maxPerSecond } = endpoint.config;
-  let from = nextAtEpochMs;
+export function createRateGate(deps: DeliverDeps, endpoint: Endpoint, state: Spending & Pick<LaneState, 'pausedUntilEpochMs'>, invocation: Invocation): RateGate {
+  const { endpointId, maxPerSecond, maxPerDay } = endpoint.config;
+  const now = () => deps.clock.nowEpochMs();
+  let { nextAtEpochMs, day }: Spending = state;
   let refused = 0;
   let last = Promise.resolve(true);
 
-  const takeOne = async (perSecond: number): Promise<boolean> => {
-    const result = await swapped(deps, invocation, limits.swaps, (found) => {
-      if (found !== undefined) from = found.nextAtEpochMs;
-      const spent = spend(from, 1, perSecond, deps.clock.nowEpochMs());
-      return spent.requests === 0 ? undefined : { to: spent.nextAtEpochMs, answer: deps.lanes.moveRate(endpointId, from, spent.nextAtEpochMs) };
-    });
-    if (result.kind === 'moved') from = result.to;
-    // Nothing is known of what is left: nothing may be sent.
+  /** Takes one of what `next` finds room for in the lane; nothing where what is left is not known. */
+  const takeOf = async <To>(next: (found: Lane | undefined) => { to: To; answer: Promise<MoveAnswer> } | undefined, taken: (to: To) => void): Promise<boolean> => {
+    const result = await swapped(deps, invocation, limits.swaps, next);
+    if (result.kind === 'moved') taken(result.to);
     else if (result.kind !== 'nothing') deps.telemetry.event('rate-unknown', { endpointId, why: result.kind });
     return result.kind === 'moved';
   };
 
-  const takeOrFault = async (perSecond: number): Promise<boolean> => {
+  const takeRate = (perSecond: number) =>
+    takeOf((found) => {
+      if (found !== undefined) ({ nextAtEpochMs } = found);
+      const spent = spend(nextAtEpochMs, 1, perSecond, now());
+      return spent.requests === 0 ? undefined : { to: spent.nextAtEpochMs, answer: deps.lanes.moveRate(endpointId, nextAtEpochMs, spent.nextAtEpochMs) };
+    }, (to) => (nextAtEpochMs = to));
+
+  const takeDay = (perDay: number) =>
+    takeOf((found) => {
+      if (found !== undefined) ({ day } = found);
+      const to: DaySpent | undefined = spendDay(day, perDay, now());
+      return to === undefined ? undefined : { to, answer: deps.lanes.moveDay(endpointId, day, to) };
+    }, (to) => (day = to));
+
+  const takeOrFault = async (): Promise<boolean> => {
     try {
-      return await takeOne(perSecond);
+      // The day last, and only with room for it: what the rate refuses would else be lost to the day.
+      if (roomIn(endpoint.config, { nextAtEpochMs, day }, now()).isDaySpent) return false;
+      return (maxPerSecond === null || (await takeRate(maxPerSecond))) && (maxPerDay === null || (await takeDay(maxPerDay)));
     } catch (error) {
       deps.telemetry.fault('rate-failed', error, { endpointId });
       return false;
@@ -46,21 +86,17 @@ export function createRateGate(deps: DeliverDeps, endpoint: Endpoint, { nextAtEp
 
   return {
     refused: () => refused,
-    nextAtEpochMs: () => from,
-    moreFromEpochMs: () => {
-      const nowEpochMs = deps.clock.nowEpochMs();
-      return Math.max(pausedFor(pausedUntilEpochMs, nowEpochMs), maxPerSecond === null ? nowEpochMs : roomFromEpochMs(from, maxPerSecond, nowEpochMs));
+    spending: () => ({ nextAtEpochMs, day }),
+    more: () => {
+      const { fromEpochMs, isDaySpent } = roomIn(endpoint.config, { nextAtEpochMs, day }, now());
+      return { fromEpochMs: Math.max(pausedFor(state.pausedUntilEpochMs, now()), fromEpochMs), isDaySpent };
     },
     take: async () => {
-      const nowEpochMs = deps.clock.nowEpochMs();
-      if (pausedFor(pausedUntilEpochMs, nowEpochMs) > nowEpochMs) {
-        refused++;
-        return false;
-      }
-      if (maxPerSecond === null) return true;
+      const isPaused = pausedFor(state.pausedUntilEpochMs, now()) > now();
+      if (!isPaused && maxPerSecond === null && maxPerDay === null) return true;
       // One after the other, or they would overtake each other; after the first that finds nothing none asks again.
-      last = last.then((goesOn) => goesOn && takeOrFault(maxPerSecond));
-      const isTaken = await last;
+      if (!isPaused) last = last.then((goesOn) => goesOn && takeOrFault());
+      const isTaken = !isPaused && (await last);
       if (!isTaken) refused++;
       return isTaken;
     },

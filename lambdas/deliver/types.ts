@@ -53,6 +53,8 @@ export interface Copy extends Wanted {
   readonly recordKey: string;
   /** Of the drain: it is not held, but unknown, and is to be looked for. */
   readonly isUnknown?: boolean;
+  /** Held for an operator who waits for what the endpoint answers: neither rate nor day holds it up. */
+  readonly isPing?: boolean;
 }
 
 /** What becomes of a received message. */

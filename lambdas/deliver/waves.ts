@@ -1,7 +1,5 @@
 import { sampleOf, type Breaker, type OpenBreaker } from '../shared/core/breaker.ts';
 import type { Holding, Lane } from '../shared/core/lane.ts';
-import { roomFromEpochMs, spend } from '../shared/core/rate.ts';
-import type { EndpointConfig } from '../shared/limits/endpoint-schema.ts';
 import { isEmpty, tallyOf } from '../shared/core/statistics.ts';
 import type { Endpoint, GiveBack, GiveBackAnswer, LaneState, StoredEndpoint } from '../shared/ports/index.ts';
 import { admit, type Admitted, type Held } from './admit.ts';
@@ -15,14 +13,14 @@ import { reportPace } from './report-pace.ts';
 import { disableGone, isGone, reportRefusals } from './report-refusals.ts';
 import { reportThrottle } from './report-throttle.ts';
 import { putBack, putBackPastClaim } from './retain.ts';
-import { createRateGate } from './spend-rate.ts';
+import { createRateGate, roomIn, type Room, type Spending } from './spend-rate.ts';
 import type { Copy, DeliverDeps, Exit, Heard, Invocation } from './types.ts';
 
 /** What a wave has dealt with under one lease, until the lease is given back. */
 interface Wave extends Held {
-  /** When the rate allows more, where it allowed fewer than were granted: another wave would find nothing before. */
-  readonly atRateUntilEpochMs: number | undefined;
-  readonly nextAtEpochMs: number | undefined;
+  /** When the rate, or the day, allows more, where it allowed fewer than were granted: another wave would find nothing before. */
+  readonly atRate: Pick<Room, 'fromEpochMs' | 'isDaySpent'> | undefined;
+  readonly spending: Spending;
   /** As its attempts have left it. */
   readonly breaker: Breaker | undefined;
   readonly isSlow: boolean;
@@ -44,7 +42,8 @@ export type Stop =
   | { readonly kind: 'open'; readonly open: OpenBreaker }
   /** Only the drain serves it. */
   | { readonly kind: 'slow' }
-  | { readonly kind: 'rate'; readonly untilEpochMs: number }
+  /** Of its rate, of its day, or the endpoint asked for less. */
+  | { readonly kind: 'rate'; readonly untilEpochMs: number; readonly isDaySpent: boolean }
   /** No slot or no socket was left for them, or no time. */
   | { readonly kind: 'full' }
   /** What the lane is like is not known. */
@@ -66,8 +65,8 @@ export interface Waves {
 
 /** How long waves go on, and with what. */
 export interface Pacing {
-  /** Of an endpoint with a rate, what is known of it; undefined: its first wave finds out. */
-  readonly nextAtEpochMs: number | undefined;
+  /** Of what an endpoint may be sent in a second or a day, what is known; undefined: its first wave finds out. */
+  readonly spending: Spending | undefined;
   /** True where another wave may begin, after one that took `lastMs`. */
   goesOn(lastMs: number): boolean;
   /** What comes next, once too few for a lane are left; distinct keys. */
@@ -91,7 +90,7 @@ export async function sendWaves(deps: DeliverDeps, endpointId: string, copies: r
   let holding: Holding | undefined;
   let seen: Lane | undefined;
   let leavesClaims = false;
-  let { nextAtEpochMs } = pacing;
+  let { spending } = pacing;
   const close = async (answer?: GiveBackAnswer) => {
     if (wave === undefined) return;
     const closing = wave;
@@ -120,16 +119,18 @@ export async function sendWaves(deps: DeliverDeps, endpointId: string, copies: r
       left = [];
       continue;
     }
-    const rate = roomIn(endpoint.config, nextAtEpochMs, deps.clock.nowEpochMs());
-    if (rate.requests === 0) {
+    const rate = roomIn(endpoint.config, spending, deps.clock.nowEpochMs());
+    // An operator's one question, which comes first, is asked all the same.
+    const room = Math.max(rate.requests, pingsFirst(left));
+    if (room === 0) {
       await close();
-      stop = { kind: 'rate', untilEpochMs: rate.fromEpochMs };
+      stop = { kind: 'rate', untilEpochMs: rate.fromEpochMs, isDaySpent: rate.isDaySpent };
       if (await pacing.wait(stop)) continue;
       break;
     }
     const startedMs = deps.clock.monotonicMs();
-    const beyond = left.slice(rate.requests);
-    const admission: Admitted = await admit(deps, endpoint, left.slice(0, rate.requests), invocation, wave);
+    const beyond = left.slice(room);
+    const admission: Admitted = await admit(deps, endpoint, left.slice(0, room), invocation, wave);
     await close(admission.gaveBack);
     endpoint = admission.endpoint;
     if (admission.kind === 'unavailable') continue;
@@ -138,7 +139,7 @@ export async function sendWaves(deps: DeliverDeps, endpointId: string, copies: r
     // In the order in which they came: the drain's is that of their due times.
     left = left.filter((copy) => open.has(copy));
     seen = admission.seen ?? seen;
-    nextAtEpochMs = wave === undefined ? nextAtEpochMs : wave.nextAtEpochMs;
+    spending = wave?.spending ?? spending;
     holding = wave === undefined ? admission.seen?.holding : wave.holding;
     stop = stopAfter(deps, admission, wave);
     const lastMs = deps.clock.monotonicMs() - startedMs;
@@ -170,11 +171,9 @@ async function moreOf(deps: DeliverDeps, endpointId: string, left: readonly Copy
   }
 }
 
-/** Requests that an endpoint's rate has room for now, or from when on it has room for one. */
-function roomIn({ maxPerSecond, maxInFlight }: EndpointConfig, nextAtEpochMs: number | undefined, nowEpochMs: number): { requests: number; fromEpochMs: number } {
-  if (maxPerSecond === null || nextAtEpochMs === undefined) return { requests: Infinity, fromEpochMs: nowEpochMs };
-  const { requests } = spend(nextAtEpochMs, maxInFlight, maxPerSecond, nowEpochMs);
-  return { requests, fromEpochMs: roomFromEpochMs(nextAtEpochMs, maxPerSecond, nowEpochMs) };
+function pingsFirst(copies: readonly Copy[]): number {
+  const other = copies.findIndex(({ isPing }) => isPing !== true);
+  return other < 0 ? copies.length : other;
 }
 
 /** What stands in the way of another wave; `done` where nothing does. */
@@ -189,7 +188,7 @@ function stopAfter(deps: DeliverDeps, { seen, isUnknown }: Extract<Admitted, { k
   const isLook = [...wave.settled.keys()].some(({ isUnknown }) => isUnknown === true);
   if (wave.breaker?.state === 'open' && (!wave.isSilent || isLook)) return { kind: 'open', open: wave.breaker };
   if (isLive && wave.isSlow) return { kind: 'slow' };
-  if (wave.atRateUntilEpochMs !== undefined) return { kind: 'rate', untilEpochMs: wave.atRateUntilEpochMs };
+  if (wave.atRate !== undefined) return { kind: 'rate', untilEpochMs: wave.atRate.fromEpochMs, isDaySpent: wave.atRate.isDaySpent };
   // There was no socket for them.
   return wave.untried.length > 0 ? { kind: 'full' } : { kind: 'done' };
 }
@@ -252,9 +251,10 @@ async function deliverGranted(
     failed: { answered: heard.filter(({ outcome, isPing }) => outcome.kind === 'answered' && !isPing).length, atEpochMs: deps.clock.nowEpochMs(), isFirst: state.failures === 0 },
     ...countedIn(deps, heard, untried, state, granted),
   };
-  const atRateUntilEpochMs = throttledUntilEpochMs ?? (rate.refused() > 0 ? rate.moreFromEpochMs() : undefined);
+  const more = rate.refused() > 0 ? rate.more() : undefined;
+  const atRate = throttledUntilEpochMs === undefined ? more : { fromEpochMs: throttledUntilEpochMs, isDaySpent: false };
   for (const copy of untried) settled.delete(copy);
-  return { settled, untried, give, avail: state.avail, atRateUntilEpochMs, nextAtEpochMs: rate.nextAtEpochMs(), breaker, isSlow: pace?.isSlow === true, holding: state.holding, isSilent: samples.length === 0, gone: isGone(endpoint, heard) ? endpoint : undefined };
+  return { settled, untried, give, avail: state.avail, atRate, spending: rate.spending(), breaker, isSlow: pace?.isSlow === true, holding: state.holding, isSilent: samples.length === 0, gone: isGone(endpoint, heard) ? endpoint : undefined };
 }
 
 /** What the wave adds to the lane's statistics: in the write that gives the lease back, so that it counts once. */

@@ -1,9 +1,12 @@
 import { buryUnclaimed } from '../deliver/bury.ts';
 import type { Invocation } from '../deliver/types.ts';
-import type { Waves } from '../deliver/waves.ts';
+import type { Stop, Waves } from '../deliver/waves.ts';
 import { ageMs } from '../shared/core/age.ts';
 import type { HeldCopies } from './held-copies.ts';
 import type { DrainDeps } from './types.ts';
+
+/** What may stand in the way of everything for hours: a day is spent until midnight, and some ask to be left alone for as long. */
+const isLong: ReadonlySet<Stop['kind']> = new Set(['open', 'paused', 'rate']);
 
 /**
  * Where nothing can be sent for long, what is past its age is given up here, page by page; what was held first is due first, so it
@@ -11,7 +14,7 @@ import type { DrainDeps } from './types.ts';
  * @returns how many were, and whether each of them is finished
  */
 export async function buryAged(deps: DrainDeps, { stop, left, endpoint }: Waves, held: HeldCopies, invocation: Invocation): Promise<{ buried: number; isFinished: boolean }> {
-  if ((stop.kind !== 'open' && stop.kind !== 'paused') || endpoint?.config === undefined) return { buried: 0, isFinished: true };
+  if (!isLong.has(stop.kind) || endpoint?.config === undefined) return { buried: 0, isFinished: true };
   const { config } = endpoint;
   let buried = 0;
   let asked = 0;

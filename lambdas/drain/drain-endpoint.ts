@@ -48,7 +48,7 @@ interface Served extends Done {
 async function serve(deps: DrainDeps, endpointId: string, lane: Lane, invocation: Invocation): Promise<Served> {
   await clearDeadRuns(deps, endpointId, lane);
   const isBuried = await finishBurials(deps, endpointId);
-  const turn = createTurn(deps, lane.nextAtEpochMs, invocation);
+  const turn = createTurn(deps, lane, invocation);
   const [slots, seen] = [Math.max(1, lane.slots), new Set<string>()];
   const held = createHeldCopies(deps, endpointId, { pageSize: limits.pageLanes * slots, isOver: turn.isOver, seen });
   const waves = await sendWaves(deps, endpointId, [], turn.pacing(held), invocation);

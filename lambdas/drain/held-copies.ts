@@ -1,6 +1,7 @@
 import type { Copy } from '../deliver/types.ts';
 import { shortHash } from '../shared/core/keys.ts';
 import { parseMessage } from '../shared/core/parse.ts';
+import { isPing } from '../shared/core/reconcile.ts';
 import type { DeliveryRecord, UnknownRecord, WaitingRecord } from '../shared/core/record.ts';
 import { drain as limits } from '../shared/limits/numbers.ts';
 import type { HeldPage } from '../shared/ports/index.ts';
@@ -111,6 +112,7 @@ function copyOf(record: DeliveryRecord, body: string): Copy | undefined {
     recordKey: record.recordKey,
     shortHash: shortHash(record.payloadHash),
     ...(record.state === 'unknown' ? { isUnknown: true } : {}),
+    ...(record.state === 'waiting' && isPing(record) ? { isPing: true } : {}),
     received: {
       messageId: record.recordKey, receiptHandle: '', body, receiveCount: 1, sentEpochMs: record.firstEpochMs, deadLetterGeneration: undefined,
     },

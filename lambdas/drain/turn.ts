@@ -1,5 +1,6 @@
 import type { Settled } from '../deliver/deliver-one.ts';
 import type { Copy, Invocation } from '../deliver/types.ts';
+import type { Spending } from '../deliver/spend-rate.ts';
 import type { Pacing, Stop } from '../deliver/waves.ts';
 import { budgets, drain as limits } from '../shared/limits/numbers.ts';
 import type { PayloadName } from '../shared/ports/index.ts';
@@ -42,7 +43,7 @@ function earliestOf(times: Times): number | undefined {
   return [...times.values()].reduce<number | undefined>((first, at) => (at === 'taken' || (first !== undefined && first <= at) ? first : at), undefined);
 }
 
-export function createTurn(deps: DrainDeps, nextAtEpochMs: number | undefined, invocation: Invocation): Turn {
+export function createTurn(deps: DrainDeps, spending: Spending, invocation: Invocation): Turn {
   const endsMs = deps.clock.monotonicMs() + limits.turnMs;
   const neededMs = budgets.connectionMs + budgets.maxTotalMs + deps.limits.settleMarginMs;
   const dues: Times = new Map();
@@ -69,7 +70,7 @@ export function createTurn(deps: DrainDeps, nextAtEpochMs: number | undefined, i
     looking: (unknown) => {
       looksEndMs = deps.clock.monotonicMs() + limits.lookMs;
       const more = () => (areLooksOver() ? Promise.resolve([]) : unknown.next());
-      return { nextAtEpochMs: undefined, more, goesOn: () => !areLooksOver(), wait: () => Promise.resolve(false), settled };
+      return { spending: undefined, more, goesOn: () => !areLooksOver(), wait: () => Promise.resolve(false), settled };
     },
     attempts: () => attempts,
     taken: () => taken,
@@ -80,7 +81,7 @@ export function createTurn(deps: DrainDeps, nextAtEpochMs: number | undefined, i
     lookOf: (recordKey) => lookTimes.get(recordKey),
     earliestLook: () => earliestOf(lookTimes),
     ended: async () => void (await Promise.all(removals)),
-    pacing: (held) => ({ nextAtEpochMs, more: () => (isOver() ? Promise.resolve([]) : held.next()), goesOn, wait, settled }),
+    pacing: (held) => ({ spending, more: () => (isOver() ? Promise.resolve([]) : held.next()), goesOn, wait, settled }),
   };
 
   function goesOn(): boolean {

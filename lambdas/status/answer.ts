@@ -46,11 +46,11 @@ export async function answer(deps: StatusDeps, { rawPath, headers, requestContex
   }
 }
 
-async function statusOf({ clock, windows }: StatusDeps, endpointId: string, { lane, status }: Standing) {
+async function statusOf({ clock, windows }: StatusDeps, endpointId: string, { lane, status, maxPerDay }: Standing) {
   const nowEpochMs = clock.nowEpochMs();
   const [before] = await windows.newest(endpointId, 1);
-  const evidence = evidenceOf(lane, measuredOf(lane.window, before, nowEpochMs), nowEpochMs);
-  const { window, latencyMs, slots, inFlight, shedShare, backlog, offeredPerSecond, sustainablePerSecond, breaker } = evidence;
+  const evidence = evidenceOf(lane, measuredOf(lane.window, before, nowEpochMs), nowEpochMs, maxPerDay);
+  const { window, latencyMs, slots, inFlight, shedShare, backlog, offeredPerSecond, sustainablePerSecond, breaker, today } = evidence;
   const time = (epochMs: number) => new Date(epochMs).toISOString();
   return {
     v: 1,
@@ -65,6 +65,7 @@ async function statusOf({ clock, windows }: StatusDeps, endpointId: string, { la
     lane: { slots, inFlight },
     shedShare: shedShare ?? null,
     backlog,
+    today: today === undefined ? null : { requests: today.requests, most: today.most, until: time(today.untilEpochMs) },
     offeredPerSecond: offeredPerSecond ?? null,
     sustainablePerSecond: sustainablePerSecond ?? null,
     says: sentenceOf(evidence),

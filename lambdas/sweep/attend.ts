@@ -1,5 +1,6 @@
 import { learnedAfter } from '../shared/core/adaptive.ts';
 import { attend, judgedWindow, loadOf, totalOf, type Found, type Gauges, type Remembered } from '../shared/core/attention.ts';
+import { presumedSettings } from '../shared/core/escalation.ts';
 import { alarmText, evidenceOf } from '../shared/core/evidence.ts';
 import { isOver, type Window } from '../shared/core/statistics.ts';
 import type { EndpointGauge } from '../shared/limits/metrics.ts';
@@ -179,7 +180,7 @@ function endingOf({ gauges, ended = [] }: Remembered, now: Gauges = new Map()): 
 }
 
 function tellOf({ telemetry }: AttendDeps, { endpointId, lane, ended }: Found, othersIll: number, nowEpochMs: number): void {
-  const evidence = evidenceOf(lane, ended ?? lane.window, nowEpochMs);
+  const evidence = evidenceOf(lane, ended ?? lane.window, nowEpochMs, presumedSettings(lane).maxPerDay);
   telemetry.event('endpoint-ill', { endpointId, text: alarmText(endpointId, evidence, othersIll, nowEpochMs) });
 }
 

@@ -1,5 +1,5 @@
 import { pausesAfter } from '../shared/core/age.ts';
-import { dueNotices, endedMarks, presumedStatus, type DueNotice, type NoticeStep, type Told } from '../shared/core/escalation.ts';
+import { dueNotices, endedMarks, presumedSettings, type DueNotice, type NoticeStep, type Told } from '../shared/core/escalation.ts';
 import { evidenceOf, noticeText, sentenceOf } from '../shared/core/evidence.ts';
 import type { EndpointConfig } from '../shared/limits/endpoint-schema.ts';
 import { escalation as limits } from '../shared/limits/numbers.ts';
@@ -29,7 +29,7 @@ export async function escalate(deps: EscalateDeps, seen: readonly SeenLane[], st
   for (const one of seen) {
     const nowEpochMs = deps.clock.nowEpochMs();
     // Nothing is due of most, and they are not read.
-    const isDue = dueNotices(one.lane, presumedStatus(one.lane), nowEpochMs).length > 0;
+    const isDue = dueNotices(one.lane, presumedSettings(one.lane), nowEpochMs).length > 0;
     const ended = endedMarks(one.lane, nowEpochMs);
     if (!isDue && ended.length === 0) continue;
     if (!isTime()) return deps.telemetry.event('notices-left', { tries });
@@ -49,7 +49,7 @@ async function tellOf(deps: EscalateDeps, seen: SeenLane, mayTry: () => boolean)
   const endpoint = await deps.endpoints.read(seen.endpointId);
   if (endpoint === undefined) return;
   // One whose configuration cannot be used is not sent to.
-  const due = dueNotices(seen.lane, endpoint.config?.status ?? 'disabled', deps.clock.nowEpochMs());
+  const due = dueNotices(seen.lane, endpoint.config ?? { status: 'disabled', maxPerDay: null }, deps.clock.nowEpochMs());
   for (const notice of due) if (mayTry()) await tell(deps, seen, endpoint, notice);
 }
 
@@ -62,7 +62,7 @@ async function tell(deps: EscalateDeps, seen: SeenLane, endpoint: StoredEndpoint
   // Somebody has changed it meanwhile, or it has succeeded: that decides. What is not known is tried again.
   if (isTaken === 'changed') await deps.lanes.moveTold(endpointId, due.subject, claim, lane.told.get(due.subject));
   if (isTaken !== 'taken') return;
-  const evidence = evidenceOf(lane, lane.window, nowEpochMs);
+  const evidence = evidenceOf(lane, lane.window, nowEpochMs, endpoint.config?.maxPerDay);
   await deps.notices.publish({
     v: 1, step: due.step, endpointId, tenantId: endpoint.config?.tenantId ?? null, at: new Date(nowEpochMs).toISOString(),
     text: noticeText(endpointId, due.step, lane, evidence, nowEpochMs), evidence: { ...evidence, says: sentenceOf(evidence) },

@@ -13,7 +13,7 @@ function windowOf(perSecond: number, ms: number, more: Partial<Window> = {}): Wi
   return { ...emptyTally, sinceEpochMs: t0EpochMs, attempts, delivered: attempts, offered: perSecond * seconds, answers: new Map([[binOf(ms), attempts]]), ...more };
 }
 const ceiling = 20;
-const laneWith = (more: Partial<SizedLane> = {}): SizedLane => ({ slots: 8, pace: undefined, holding: undefined, nextAtEpochMs: undefined, pausedUntilEpochMs: undefined, ...more });
+const laneWith = (more: Partial<SizedLane> = {}): SizedLane => ({ slots: 8, pace: undefined, holding: undefined, nextAtEpochMs: undefined, day: undefined, pausedUntilEpochMs: undefined, ...more });
 const of = (window: Window | undefined, more: Partial<SizedLane> = {}) => suggestedLane(window, laneWith(more), ceiling, nowEpochMs);
 const byLaw = (perSecond: number, ms: number) => Math.ceil((perSecond * msOf(binOf(ms))) / 1_000);
 const ready = { holding: { heldAtEpochMs: 0, wakeAtEpochMs: 0, count: 1, isReady: true } };
@@ -34,6 +34,8 @@ describe('a lane that sizes itself', () => {
     ['twice as many while what is held is due', windowOf(0, 200, { attempts: 14_000, delivered: 14_000 }), ready, 16, 'short'],
     ['no more for that where it is slow', windowOf(40, 3_500, { shed: 40 * seconds }), ready, 4, 'slow'],
     ['no more where its own rate holds it up', windowOf(6, 100, { shed: 2 * seconds }), { nextAtEpochMs: nowEpochMs }, 5, 'floor'],
+    ['no more where its day is spent', windowOf(6, 100, { shed: 2 * seconds }), { day: { day: Math.floor(t0EpochMs / 86_400_000), requests: 9, isSpent: true } }, 5, 'floor'],
+    ['twice as many where another day was spent', windowOf(6, 100, { shed: 2 * seconds }), { day: { day: Math.floor(t0EpochMs / 86_400_000) - 1, requests: 9, isSpent: true } }, 16, 'short'],
     ['twice as many where it had a rate once', windowOf(6, 100, { shed: 2 * seconds }), { nextAtEpochMs: t0EpochMs - 1 }, 16, 'short'],
     ['no more where it asked for less', windowOf(6, 100, { shed: 2 * seconds }), { pausedUntilEpochMs: t0EpochMs + 1 }, 5, 'floor'],
     ['what it has while it fails', windowOf(20, 8, { delivered: 0 }), { slots: 16 }, 16, 'failing'],

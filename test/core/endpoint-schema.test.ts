@@ -16,7 +16,7 @@ describe('endpointSchema', () => {
     expect(endpointSchema.parse(minimal)).toEqual({
       ...minimal,
       tenantId: null, status: 'enabled', pauses: [], disabledFor: null, policy: 'default', body: 'raw', contentType: 'application/json', headers: {},
-      signing: [{ scheme: 'standard' }], maxInFlight: 8, autoLane: false, maxPerSecond: null,
+      signing: [{ scheme: 'standard' }], maxInFlight: 8, autoLane: false, maxPerSecond: null, maxPerDay: null,
       budgetsMs: { connection: 2_000, setup: 3_000, write: 5_000, read: 10_000, total: 15_000 },
       adaptiveRead: null,
       retry: { baseS: 5, factor: 4, capS: 86_400, attempts: 12, maxAgeS: 259_200, jitter: 'full' },
@@ -64,6 +64,9 @@ describe('endpointSchema', () => {
     ['no lane', { maxInFlight: 0 }, 'maxInFlight: Too small: expected number to be >=1'],
     ['a rate of nothing', { maxPerSecond: 0 }, 'maxPerSecond: '],
     ['a rate of 1,001 a second', { maxPerSecond: 1_001 }, 'maxPerSecond: '],
+    ['nothing a day', { maxPerDay: 0 }, 'maxPerDay: '],
+    ['a half of an attempt a day', { maxPerDay: 0.5 }, 'maxPerDay: '],
+    ['more a day than the highest rate', { maxPerDay: 86_400_001 }, 'maxPerDay: '],
     ['adaptive reads with the longest below the shortest', { adaptiveRead: { minMs: 5_000, maxMs: 4_999 } }, 'adaptiveRead.maxMs: must be at least minMs'],
     ['adaptive reads beyond the attempt', { adaptiveRead: { maxMs: 15_001 } }, 'adaptiveRead.maxMs: must be at most budgetsMs.total, 15000'],
     ['adaptive reads below any phase', { adaptiveRead: { minMs: 99 } }, 'adaptiveRead.minMs: '],

@@ -141,7 +141,7 @@ describe('while it is open', () => {
   it('a late report of what was sent before changes nothing', async () => {
     const { breaker } = await h.lane();
     // Admitted before it opened, ended after.
-    const late: Lanes['admit'] = () => Promise.resolve({ kind: 'granted', avail: 7, failures: 0, breaker: undefined, nextAtEpochMs: undefined, pausedUntilEpochMs: undefined, pace: undefined, flag: undefined, holding: undefined, window: undefined, slots: 8, learnedMs: undefined });
+    const late: Lanes['admit'] = () => Promise.resolve({ kind: 'granted', avail: 7, failures: 0, breaker: undefined, nextAtEpochMs: undefined, day: undefined, pausedUntilEpochMs: undefined, pace: undefined, flag: undefined, holding: undefined, window: undefined, slots: 8, learnedMs: undefined });
     for (const outcome of [answered(200), unsent]) {
       h.http.script = () => outcome;
       await h.run(batchOf(`late-${outcome.kind}`), h.lanesBut({ admit: late }));

@@ -1,8 +1,9 @@
 /** The flow and an endpoint's rate, beside its lane (O7). */
 import { describe, expect, it } from 'vitest';
-import { throttle } from '../../lambdas/shared/limits/numbers.ts';
+import { hold, throttle } from '../../lambdas/shared/limits/numbers.ts';
+import { pingDueEpochMs, pingEventType } from '../../lambdas/shared/limits/names.ts';
 import type { Lanes } from '../../lambdas/shared/ports/index.ts';
-import { bodyOf, deliveredOf, receivedOf } from '../support/builders.ts';
+import { bodyOf, deliveredOf, receivedOf, waitingOf } from '../support/builders.ts';
 import { Harness } from '../support/deliver-harness.ts';
 import { answered } from '../support/fakes.ts';
 
@@ -82,10 +83,110 @@ describe('an endpoint with a rate', () => {
   });
 });
 
-it('an endpoint without one has no write for it', async () => {
+describe('an endpoint that takes so many requests a day (O8)', () => {
+  const dayMs = 86_400_000;
+  const nextDay = (h: Harness) => h.clock.advance(dayMs - (h.clock.nowEpochMs() % dayMs));
+
+  it('gets no more of them, from all workers together; what is over is held, with no attempt and no failure', async () => {
+    const h = await Harness.create({ maxPerDay: 3, maxInFlight: 32 });
+    expect(await h.run(batchOf(h, ...events(2)))).toEqual([]);
+    await Promise.all(events(10, 'f').map((eventId) => h.run(batchOf(h, eventId))));
+    expect(h.http.sent).toHaveLength(3);
+    expect(h.http.sent.slice(0, 2)).toEqual(['e0', 'e1']);
+    expect(await h.lane()).toMatchObject({ ...idle, avail: 32, day: { requests: 3, isSpent: true }, holding: { count: 9 } });
+    expect(h.telemetry.count('day-spent')).toBe(9);
+    // It looks at what has come of age meanwhile, and not once a minute.
+    expect(h.wakeUps.orders[0]?.atEpochMs).toBe(h.clock.nowEpochMs() + hold.pausedLookMs);
+  });
+
+  it('gets as many on the next day, of what was held the oldest first', async () => {
+    const h = await Harness.create({ maxPerDay: 3 });
+    await h.run(batchOf(h, ...events(3)));
+    for (const eventId of events(4, 'f')) {
+      h.clock.advance(1_000);
+      await h.run(batchOf(h, eventId));
+    }
+    h.clock.advance(hold.pausedLookMs);
+    const admissions = { count: 0 };
+    await h.drain(h.lanesBut({ admit: (ask) => (admissions.count++, h.store.lanes.admit(ask)) }));
+    expect([h.http.sent, admissions.count]).toEqual([events(3), 0]);
+    nextDay(h);
+    await h.drain();
+    expect(h.http.sent).toEqual([...events(3), 'f0', 'f1', 'f2']);
+    expect(await h.lane()).toMatchObject({ day: { requests: 3, isSpent: true }, holding: { count: 1 } });
+  });
+
+  it('counts every attempt: what fails has its share, however often it is tried', async () => {
+    const h = await Harness.create({ maxPerDay: 3, retry: { baseS: 1, factor: 1, attempts: 20 } });
+    h.http.script = () => answered(500);
+    for (let i = 0; i < 10; i++) {
+      await h.run(batchOf(h, 'a'));
+      h.clock.advance(2_000);
+    }
+    expect(h.http.sent).toEqual(['a', 'a', 'a']);
+    expect(h.record({ eventId: 'a' })).toMatchObject({ state: 'waiting', attempt: 3, home: 'held' });
+  });
+
+  it('gives up what is past its age while it is spent', async () => {
+    const h = await Harness.create({ maxPerDay: 1, retry: { maxAgeS: 3_600 } });
+    await h.run(batchOf(h, 'a'));
+    await h.run(batchOf(h, 'b'));
+    h.clock.advance(3_700_000);
+    await h.drain();
+    expect([h.http.sent, h.record({ eventId: 'b' })]).toMatchObject([['a'], { state: 'dead', reason: 'expired' }]);
+  });
+
+  it.each([{ maxPerDay: 1 }, { maxPerSecond: 0.01 }])('is asked all the same by a ping, which is an operator\'s, and by that alone: %j', async (most) => {
+    const h = await Harness.create(most);
+    const [a, b, c] = batchOf(h, 'a', 'b', 'c').map((received) => ({ ...received, receiveCount: 3 }));
+    if (a === undefined || b === undefined || c === undefined) throw new Error('three messages');
+    for (const received of [a, b, c]) await h.run([received]);
+    const ping = waitingOf({ home: 'held', dueEpochMs: pingDueEpochMs }, { eventId: 'p' });
+    h.store.seed({ ...ping, eventType: pingEventType });
+    await h.store.payloads.put(ping, bodyOf({ eventId: 'p' }).replace('{', `{"eventType":"${pingEventType}",`), h.clock.nowEpochMs());
+    h.clock.advance(30_000);
+    await h.drain();
+    expect(h.http.sent).toEqual(['a', 'p']);
+    expect(await h.lane()).toMatchObject({ ...idle, holding: { count: expect.any(Number) as number } });
+  });
+
+  it('loses nothing of its day to what the rate refuses', async () => {
+    const h = await Harness.create({ maxPerDay: 3, maxPerSecond: 1 });
+    for (let i = 0; i < 3; i++) {
+      await h.run(batchOf(h, ...events(10, `${i}-`)));
+      h.clock.advance(1_000);
+    }
+    expect(h.http.sent).toHaveLength(3);
+    expect(h.telemetry.count('day-spent')).toBe(1);
+  });
+
+  it('loses nothing of its rate where the day is spent', async () => {
+    const h = await Harness.create({ maxPerDay: 1, maxPerSecond: 1 });
+    await h.run(batchOf(h, 'a'));
+    const { nextAtEpochMs } = await h.lane();
+    h.clock.advance(10_000);
+    await h.run(batchOf(h, 'b'));
+    expect(await h.lane()).toMatchObject({ nextAtEpochMs });
+  });
+
+  it.each<[string, (h: Harness) => Lanes['moveDay']]>([
+    ['has no answer', () => () => Promise.resolve({ kind: 'unsure' })],
+    ['is always overtaken', (h) => async () => ({ kind: 'lost', lane: await h.lane() })],
+    ['throws', () => () => Promise.reject(new Error('a bug'))],
+  ])('gets nothing where the write that takes of it %s: its slots return and its messages stay', async (_what, moveDay) => {
+    const h = await Harness.create({ maxPerDay: 3 });
+    expect(await h.run(batchOf(h, 'a', 'b'), h.lanesBut({ moveDay: moveDay(h) }))).toEqual(['a', 'b']);
+    expect(h.http.requests).toEqual([]);
+    expect(await h.lane()).toMatchObject(idle);
+    expect(h.telemetry.count('rate-unknown') + h.telemetry.faults.length).toBe(1);
+  });
+});
+
+it('an endpoint without either has no write for it', async () => {
   const h = await Harness.create();
   let writes = 0;
-  await h.run(batchOf(h, ...events(10)), h.lanesBut({ moveRate: (...args) => (writes++, h.store.lanes.moveRate(...args)) }));
+  const { lanes } = h.store;
+  await h.run(batchOf(h, ...events(10)), h.lanesBut({ moveRate: (...args) => (writes++, lanes.moveRate(...args)), moveDay: (...args) => (writes++, lanes.moveDay(...args)) }));
   expect([writes, h.http.sent.length]).toEqual([0, 10]);
 });
 

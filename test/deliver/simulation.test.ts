@@ -89,6 +89,7 @@ class World {
         reapLease: alive((...args: Parameters<Lanes['reapLease']>) => lanes.reapLease(...args)),
         reapClaim: alive((reap: Parameters<Lanes['reapClaim']>[0]) => lanes.reapClaim(reap)),
         moveRate: alive((...args: Parameters<Lanes['moveRate']>) => lanes.moveRate(...args)),
+        moveDay: alive((...args: Parameters<Lanes['moveDay']>) => lanes.moveDay(...args)),
         moveBreaker: alive((...args: Parameters<Lanes['moveBreaker']>) => lanes.moveBreaker(...args)),
         movePace: alive((...args: Parameters<Lanes['movePace']>) => lanes.movePace(...args)),
         flag: alive((...args: Parameters<Lanes['flag']>) => lanes.flag(...args)),

@@ -27,7 +27,7 @@ function noted(methods: Partial<Lanes> = {}): { lanes: Lanes } {
   return {
     lanes: {
       admit: note('admit', lanes.admit), exchange: note('exchange', lanes.exchange), giveBack: note('giveBack', lanes.giveBack),
-      reapLease: note('reapLease', lanes.reapLease), reapClaim: note('reapClaim', lanes.reapClaim), moveBreaker: note('moveBreaker', lanes.moveBreaker), moveRate: note('moveRate', lanes.moveRate),
+      reapLease: note('reapLease', lanes.reapLease), reapClaim: note('reapClaim', lanes.reapClaim), moveBreaker: note('moveBreaker', lanes.moveBreaker), moveRate: note('moveRate', lanes.moveRate), moveDay: note('moveDay', lanes.moveDay),
       movePace: note('movePace', lanes.movePace), pauseUntil: note('pauseUntil', lanes.pauseUntil), flag: note('flag', lanes.flag), hold: note('hold', lanes.hold), moveWakeUp: note('moveWakeUp', lanes.moveWakeUp),
       beginDrain: note('beginDrain', lanes.beginDrain), endDrain: note('endDrain', lanes.endDrain),
       countOffers: note('countOffers', lanes.countOffers), takeWindow: lanes.takeWindow, moveTold: lanes.moveTold,

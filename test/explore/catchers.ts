@@ -66,6 +66,8 @@ export const catchers: readonly Catcher[] = [
   of(otherPace, 'attribute_not_exists(slow)', 'strangers', 'a pace: while the endpoint is not slow'),
   of('endpoints: attribute_not_exists(nextAt)', 'attribute_not_exists(nextAt)', 'rated', 'rate: nobody has begun to spend it'),
   of('endpoints: nextAt = ?', 'nextAt = ?', 'rated-again', 'rate: of what is left of it'),
+  of('endpoints: attribute_not_exists(day)', 'attribute_not_exists(day)', 'rationed', 'day: nobody has begun to spend it'),
+  of('endpoints: day = ?', 'day = ?', 'rationed-again', 'day: of what is left of it'),
   of(exchanging, 'cfg = ?', 'shrinking', 'exchange: nothing is sent by a configuration that was replaced', 11),
   of(exchanging, 'avail >= ?', 'waves', 'exchange: no more in flight than the lane allows'),
   of(exchanging, 'attribute_not_exists(claims.?)', 'shrinking', 'exchange: one owner of a delivery at a time'),

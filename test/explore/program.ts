@@ -353,7 +353,7 @@ async function takeCopies(deps: DeliverDeps, received: readonly ReceivedMessage[
   });
   const settled = new Map<Copy, Settled>();
   const pacing = {
-    nextAtEpochMs: undefined, goesOn: () => true, more: () => Promise.resolve([]), wait: () => Promise.resolve(false),
+    spending: undefined, goesOn: () => true, more: () => Promise.resolve([]), wait: () => Promise.resolve(false),
     settled: (wave: ReadonlyMap<Copy, Settled>) => wave.forEach((one, copy) => settled.set(copy, one)),
   };
   const { exits, left, endpoint } = await sendWaves(deps, copies[0]?.message.endpointId ?? '', copies, pacing, invocation);

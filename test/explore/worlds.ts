@@ -144,6 +144,14 @@ const bare: readonly WorldSpec[] = [
     about: 'the same, of which one was sent before',
     prepare: async (_world, db) => void (await createDynamoDbLanes(db, tables).moveRate('acme', undefined, t0EpochMs)),
   },
+  { ...rated, endpoint: endpoint(2, { maxPerDay: 1 }), name: 'rationed', about: 'two events to an endpoint that takes one a day' },
+  {
+    ...rated,
+    endpoint: endpoint(2, { maxPerDay: 2 }),
+    name: 'rationed-again',
+    about: 'two events to an endpoint that takes two a day, of which one was made before',
+    prepare: async (_world, db) => void (await createDynamoDbLanes(db, tables).moveDay('acme', undefined, { day: Math.floor(t0EpochMs / 86_400_000), requests: 1, isSpent: false })),
+  },
   {
     name: 'operators',
     about: 'two operators write the same endpoint, which was removed before',

@@ -96,7 +96,7 @@ export function openBreaker(overrides: Partial<OpenBreaker> = {}): OpenBreaker {
 
 export function laneOf(overrides: Partial<Lane> = {}): Lane {
   return {
-    slots: 8, avail: 8, cfg: 'V1', leases: new Map(), claims: new Map(), failures: 0, breaker: undefined, nextAtEpochMs: undefined, pausedUntilEpochMs: undefined,
+    slots: 8, avail: 8, cfg: 'V1', leases: new Map(), claims: new Map(), failures: 0, breaker: undefined, nextAtEpochMs: undefined, day: undefined, pausedUntilEpochMs: undefined,
     pace: undefined, flag: undefined, holdSeq: 0, holding: undefined, drain: undefined, window: undefined, learnedMs: undefined, isAuto: false, row: undefined, told: new Map(), ...overrides,
   };
 }

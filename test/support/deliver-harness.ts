@@ -85,7 +85,7 @@ export class Harness {
       if (!parsed.ok) throw new Error(parsed.detail);
       return copyOf(received, parsed.message);
     });
-    const pacing: Pacing = { nextAtEpochMs: undefined, goesOn: () => true, more: () => Promise.resolve([]), wait: () => Promise.resolve(false), settled: () => undefined };
+    const pacing: Pacing = { spending: undefined, goesOn: () => true, more: () => Promise.resolve([]), wait: () => Promise.resolve(false), settled: () => undefined };
     return sendWaves(this.drainDeps(deps), copies[0]?.message.endpointId ?? '', copies, pacing, this.invocation());
   }
 

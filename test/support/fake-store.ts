@@ -4,6 +4,7 @@
  */
 import { isDeepStrictEqual } from 'node:util';
 import type { Breaker } from '../../lambdas/shared/core/breaker.ts';
+import type { DaySpent } from '../../lambdas/shared/core/day.ts';
 import { noEndpoint } from '../../lambdas/shared/core/keys.ts';
 import { claimEndsEpochMs, removedCfg, type Claim, type Flag, type Holding, type Lane, type Lease } from '../../lambdas/shared/core/lane.ts';
 import type { FailureRow, NoticeSubject, Told } from '../../lambdas/shared/core/escalation.ts';
@@ -26,6 +27,7 @@ interface MutableLane {
   failures: number;
   breaker: Breaker | undefined;
   nextAtEpochMs: number | undefined;
+  day: DaySpent | undefined;
   pausedUntilEpochMs: number | undefined;
   pace: Pace | undefined;
   holdSeq: number;
@@ -41,7 +43,7 @@ interface MutableLane {
 
 function emptyLane(): MutableLane {
   return {
-    slots: 0, avail: 0, cfg: '', leases: new Map(), claims: new Map(), failures: 0, breaker: undefined, nextAtEpochMs: undefined, pausedUntilEpochMs: undefined,
+    slots: 0, avail: 0, cfg: '', leases: new Map(), claims: new Map(), failures: 0, breaker: undefined, nextAtEpochMs: undefined, day: undefined, pausedUntilEpochMs: undefined,
     pace: undefined, flag: undefined, holdSeq: 0, holding: undefined, drain: undefined, window: undefined, learnedMs: undefined, isAuto: false, row: undefined, told: new Map(),
   };
 }
@@ -171,6 +173,13 @@ export class FakeStore {
       const lane = this.#lanes.get(endpointId);
       if (lane === undefined || lane.nextAtEpochMs !== fromEpochMs) return Promise.resolve({ kind: 'lost', lane: snapshot(lane) });
       lane.nextAtEpochMs = toEpochMs;
+      return Promise.resolve({ kind: 'moved' });
+    },
+
+    moveDay: (endpointId, from, to) => {
+      const lane = this.#lanes.get(endpointId);
+      if (lane === undefined || !isDeepStrictEqual(lane.day, from)) return Promise.resolve({ kind: 'lost', lane: snapshot(lane) });
+      lane.day = to;
       return Promise.resolve({ kind: 'moved' });
     },
 
@@ -415,8 +424,8 @@ function compareDead(a: DeadKey, b: DeadKey): number {
 }
 
 function stateOf(lane: MutableLane): LaneState {
-  const { avail, failures, breaker, nextAtEpochMs, pausedUntilEpochMs, pace, flag, holding, window, slots, learnedMs } = toSnapshot(lane);
-  return { avail, failures, breaker, nextAtEpochMs, pausedUntilEpochMs, pace, flag, holding, window, slots, learnedMs };
+  const { avail, failures, breaker, nextAtEpochMs, day, pausedUntilEpochMs, pace, flag, holding, window, slots, learnedMs } = toSnapshot(lane);
+  return { avail, failures, breaker, nextAtEpochMs, day, pausedUntilEpochMs, pace, flag, holding, window, slots, learnedMs };
 }
 
 function snapshot(lane: MutableLane | undefined): Lane | undefined {

@@ -1,5 +1,6 @@
 /** What every implementation of the port Lanes must do. */
 import { beforeEach, describe, expect, it } from 'vitest';
+import type { DaySpent } from '../../lambdas/shared/core/day.ts';
 import type { Breaker } from '../../lambdas/shared/core/breaker.ts';
 import { afterReap } from '../../lambdas/shared/core/decide.ts';
 import type { NoticeSubject, Told } from '../../lambdas/shared/core/escalation.ts';
@@ -387,6 +388,19 @@ export function describeLanes(world: () => World): void {
       expect(await move(seen, { ...tally, round: 7 })).toEqual({ kind: 'lost', lane: before });
       expect(await lane.lane()).toEqual(before);
     });
+  });
+
+  it('moveDay writes over what was seen, and nothing else', async () => {
+    const day = (requests: number, isSpent = false): DaySpent => ({ day: 20_000, requests, isSpent });
+    const move = (from: DaySpent | undefined, to: DaySpent) => world().lanes.moveDay(lane.endpointId, from, to);
+    const before = await lane.lane();
+    expect(await move(day(1), day(2))).toEqual({ kind: 'lost', lane: before });
+    expect(await move(undefined, day(1))).toEqual({ kind: 'moved' });
+    expect(await move(undefined, day(7))).toEqual({ kind: 'lost', lane: { ...before, day: day(1) } });
+    expect(await move({ ...day(1), day: 19_999 }, day(2))).toEqual({ kind: 'lost', lane: { ...before, day: day(1) } });
+    expect(await move(day(1), day(2, true))).toEqual({ kind: 'moved' });
+    expect(await admit(['a'])).toMatchObject({ kind: 'granted', avail: 7, day: day(2, true), nextAtEpochMs: undefined });
+    expect(await world().lanes.exchange(lane.give({ slots: 1, release: [lane.key('a')] }), lane.ask(['b'], { leaseId: 'l2' }))).toMatchObject({ day: day(2, true) });
   });
 
   it('moveRate writes over what was seen, and nothing else', async () => {

@@ -229,3 +229,46 @@ it.each([
   expect(stepOf(row, failures, 'enabled')).toBe(step);
   expect(stepOf(row, failures, 'paused')).toBe(failures >= 50 ? 'alert' : failures >= 10 ? 'warn' : undefined);
 });
+
+describe('one that has spent its day (O8)', () => {
+  const spend = async (requests: number, isSpent: boolean) => {
+    const { day: from } = await e.h.lane();
+    await e.h.store.lanes.moveDay('acme', from, { day: Math.floor(e.h.clock.nowEpochMs() / dayMs), requests, isSpent });
+  };
+  const bounded = (maxPerDay: number | null) => e.h.store.put(endpointOf({ tenantId: 'shop', maxPerDay }, `V${maxPerDay}`));
+
+  it('is told once, and once more on the next day that is', async () => {
+    await bounded(100);
+    await spend(99, false);
+    await e.run();
+    expect(e.steps()).toEqual([]);
+    await spend(100, true);
+    await e.next();
+    await e.next();
+    expect(e.fake.notices.map(({ step, text }) => [step, text])).toEqual([['spent', 'acme: 100 requests a day are allowed, and 100 were made today: nothing more is sent before 00:00 UTC. What comes is held, and is given up past its age. 0 waiting, none lost. Next: sluice status acme, and for more sluice endpoint put acme --set maxPerDay=N']]);
+    expect(e.fake.notices[0]?.evidence).toMatchObject({ today: { requests: 100, most: 100 } });
+    e.h.clock.advance(dayMs);
+    await e.next();
+    // The mark of a day that is over goes.
+    expect([e.steps(), (await e.h.lane()).told.size]).toEqual([['spent'], 0]);
+    await spend(100, true);
+    await e.next();
+    expect(e.steps()).toEqual(['spent', 'spent']);
+  });
+
+  it('is told by one of ten who see it at the same time', async () => {
+    await bounded(100);
+    await spend(100, true);
+    const lane = await e.h.lane();
+    await Promise.all([...Array(10).keys()].map(() => e.runOn(lane)));
+    expect(e.steps()).toEqual(['spent']);
+  });
+
+  it.each([[200], [null]])('is not told once %j are allowed', async (maxPerDay) => {
+    await bounded(100);
+    await spend(100, true);
+    await bounded(maxPerDay);
+    await e.run();
+    expect(e.steps()).toEqual([]);
+  });
+});

@@ -1,5 +1,6 @@
 import type { Breaker, Cause, ClosedBreaker, OpenBreaker, Share } from '../core/breaker.ts';
 import type { FlagReason } from '../core/classify.ts';
+import type { DaySpent } from '../core/day.ts';
 import { noticeSubjects, type FailureRow, type NoticeSubject, type Told } from '../core/escalation.ts';
 import type { Claim, Lane, Lease } from '../core/lane.ts';
 import type { Tally, Window } from '../core/statistics.ts';
@@ -17,6 +18,8 @@ type ShareValue = [number, number, number];
 
 type ToldValue = [string, number, 0 | 1];
 
+type DayValue = [number, number, 0 | 1];
+
 /** Attributes of failures in a row. */
 export const rowNames = ['rs', 'ra', 'rl', 'rt', 'ru'] as const;
 export type RowName = (typeof rowNames)[number];
@@ -28,7 +31,9 @@ export const autoName = 'auto';
 export const learnedName = 'lm';
 
 /** Attribute of a lane for each subject of notices. */
-export const toldNames = { row: 'tr', flag: 'tf', gone: 'tg' } as const;
+export const toldNames = { row: 'tr', flag: 'tf', gone: 'tg', day: 'td' } as const;
+
+export const dayValue = ({ day, requests, isSpent }: DaySpent): DayValue => [day, requests, isSpent ? 1 : 0];
 
 export const toldValue = ({ what, atEpochMs, isTold }: Told): ToldValue => [what, atEpochMs, isTold ? 1 : 0];
 
@@ -42,6 +47,8 @@ export interface LaneItem {
   readonly claims: Record<string, [string, string]>;
   readonly failures?: number;
   readonly nextAt?: number;
+  /** Of its requests a day: the day, how many, and 1 once they are spent. */
+  readonly day?: DayValue;
   readonly pausedUntil?: number;
   /** Of a lane that is not quick: its pace, and `slow` where that is what it is. */
   readonly pace?: string;
@@ -68,6 +75,7 @@ export interface LaneItem {
   readonly tr?: ToldValue;
   readonly tf?: ToldValue;
   readonly tg?: ToldValue;
+  readonly td?: ToldValue;
   /** The sweep may change its size. */
   readonly auto?: true;
   /** What 99 of 100 answers take, of windows that have ended. */
@@ -89,6 +97,7 @@ export function toLane(item: Record<string, unknown>): Lane {
     failures: raw.failures ?? 0,
     breaker: toBreaker(raw),
     nextAtEpochMs: raw.nextAt,
+    day: raw.day === undefined ? undefined : { day: raw.day[0], requests: raw.day[1], isSpent: raw.day[2] === 1 },
     flag: raw.flag === undefined ? undefined : { why: raw.flag[0], sinceEpochMs: raw.flag[1] },
     pausedUntilEpochMs: raw.pausedUntil,
     pace: raw.pace === undefined ? undefined : { recent: raw.pace, isSlow: raw.slow === true },

@@ -5,7 +5,7 @@ import type { Lease } from '../core/lane.ts';
 import type { Admission, AdmitAnswer, GiveBack, GiveBackAnswer, Lanes, ReapAnswer, ReapClaim } from '../ports/index.ts';
 import { writeFailure } from './dynamodb-errors.ts';
 import { createHolding } from './dynamodb-holding.ts';
-import { claimValue, leaseValue, openValue, rowNames, tallyValue, toldNames, toldValue, toLane, type RowName } from './dynamodb-lane-item.ts';
+import { claimValue, dayValue, leaseValue, openValue, rowNames, tallyValue, toldNames, toldValue, toLane, type RowName } from './dynamodb-lane-item.ts';
 import { joined, laneMover, laneUpdate, type Change } from './dynamodb-lane-write.ts';
 import { countedIn, createWindows } from './dynamodb-windows.ts';
 import { Expressions, recordCondition, recordUpdate } from './expressions.ts';
@@ -21,8 +21,8 @@ export function createDynamoDbLanes(db: DynamoDBClient, tables: { endpoints: str
       const answer = await db.send(
         new UpdateItemCommand({ ...update(endpointId, x, change), ReturnValues: 'ALL_NEW', ReturnValuesOnConditionCheckFailure: 'ALL_OLD' }),
       );
-      const { avail, failures, breaker, nextAtEpochMs, pausedUntilEpochMs, pace, flag, holding, window, slots, learnedMs } = toLane(unmarshall(answer.Attributes ?? {}));
-      return { kind: 'granted', avail, failures, breaker, nextAtEpochMs, pausedUntilEpochMs, pace, flag, holding, window, slots, learnedMs };
+      const { avail, failures, breaker, nextAtEpochMs, day, pausedUntilEpochMs, pace, flag, holding, window, slots, learnedMs } = toLane(unmarshall(answer.Attributes ?? {}));
+      return { kind: 'granted', avail, failures, breaker, nextAtEpochMs, day, pausedUntilEpochMs, pace, flag, holding, window, slots, learnedMs };
     } catch (error) {
       const failure = writeFailure(error);
       if (failure.kind === 'refused') return { kind: 'refused', lane: failure.item === undefined ? undefined : toLane(failure.item) };
@@ -101,6 +101,13 @@ export function createDynamoDbLanes(db: DynamoDBClient, tables: { endpoints: str
     return move(endpointId, x, { sets: [`${nextAt} = ${x.value(toEpochMs)}`], removes: [], clauses: [isStill] });
   };
 
+  const moveDay: Lanes['moveDay'] = (endpointId, from, to) => {
+    const x = new Expressions();
+    const day = x.name('day');
+    const isStill = from === undefined ? `attribute_not_exists(${day})` : `${day} = ${x.value(dayValue(from))}`;
+    return move(endpointId, x, { sets: [`${day} = ${x.value(dayValue(to))}`], removes: [], clauses: [isStill] });
+  };
+
   const moveTold: Lanes['moveTold'] = (endpointId, subject, from, to) => {
     const x = new Expressions();
     const told = x.name(toldNames[subject]);
@@ -108,7 +115,7 @@ export function createDynamoDbLanes(db: DynamoDBClient, tables: { endpoints: str
     return move(endpointId, x, { sets: to === undefined ? [] : [`${told} = ${x.value(toldValue(to))}`], removes: to === undefined ? [told] : [], clauses: [isStill] });
   };
 
-  return { admit, exchange, giveBack, reapLease, reapClaim, moveBreaker, moveRate, moveTold, ...createHolding(move), ...createWindows(move) };
+  return { admit, exchange, giveBack, reapLease, reapClaim, moveBreaker, moveRate, moveDay, moveTold, ...createHolding(move), ...createWindows(move) };
 }
 
 function movedAvail(x: Expressions, slots: number): Change {

@@ -133,9 +133,9 @@ export function createDynamoDbRegistry(db: DynamoDBClient, table: string, pause:
 
 /** Without a condition of its own: configuration and lane only ever change together, and the lane's half has one. */
 function configPut(table: string, endpoint: Endpoint) {
-  const { config: { pauses, disabledFor, maxAmbiguous, lookup, autoLane, ...config }, version, secrets, bodySecret, origin } = endpoint;
+  const { config: { pauses, disabledFor, maxAmbiguous, lookup, adaptiveRead, autoLane, maxPerDay, ...config }, version, secrets, bodySecret, origin } = endpoint;
   // Only where there is something to say: an older version refuses a key that it does not know.
-  const stored = { ...config, ...(pauses.length === 0 ? {} : { pauses }), ...(disabledFor === null ? {} : { disabledFor }), ...(maxAmbiguous === null ? {} : { maxAmbiguous }), ...(lookup === null ? {} : { lookup }), ...(autoLane ? { autoLane } : {}) };
+  const stored = { ...config, ...(pauses.length === 0 ? {} : { pauses }), ...(disabledFor === null ? {} : { disabledFor }), ...(maxAmbiguous === null ? {} : { maxAmbiguous }), ...(lookup === null ? {} : { lookup }), ...(adaptiveRead === null ? {} : { adaptiveRead }), ...(autoLane ? { autoLane } : {}), ...(maxPerDay === null ? {} : { maxPerDay }) };
   const item = { pk: config.endpointId, sk: sk.config, v: records.version, version, config: stored, secrets, bodySecret, own: origin?.own, policy: origin?.policy?.name, policyVersion: origin?.policy?.version };
   return { TableName: table, Item: marshall(item, { removeUndefinedValues: true }) };
 }

@@ -8,7 +8,7 @@ import { sk, toLane } from './dynamodb-lane-item.ts';
 
 const statuses = new Set<string>(['enabled', 'paused', 'disabled'] satisfies EndpointConfig['status'][]);
 
-/** Of an endpoint's configuration its status alone: its secrets have no business in a function that anybody can call. */
+/** Of an endpoint's configuration its status and its requests a day alone: its secrets have no business in a function that anybody can call. */
 export function createStandings(db: DynamoDBClient, table: string): Standings {
   const read = async (endpointId: string, sortKey: string, projected: Pick<GetItemCommandInput, 'ProjectionExpression' | 'ExpressionAttributeNames'> = {}) => {
     const answer = await db.send(new GetItemCommand({ TableName: table, Key: marshall({ pk: endpointId, sk: sortKey }), ...projected }));
@@ -19,11 +19,11 @@ export function createStandings(db: DynamoDBClient, table: string): Standings {
       return (await read(endpointId, sk.status))?.['hash'] as string | undefined;
     },
     async read(endpointId) {
-      const status = { ProjectionExpression: '#config.#status', ExpressionAttributeNames: { '#config': 'config', '#status': 'status' } };
-      const [config, lane] = await Promise.all([read(endpointId, sk.config, status), read(endpointId, sk.lane)]);
+      const projected = { ProjectionExpression: '#config.#status, #config.#maxPerDay', ExpressionAttributeNames: { '#config': 'config', '#status': 'status', '#maxPerDay': 'maxPerDay' } };
+      const [config, lane] = await Promise.all([read(endpointId, sk.config, projected), read(endpointId, sk.lane)]);
       if (config === undefined || lane === undefined || lane['cfg'] === removedCfg) return undefined;
-      const found = (config['config'] as { status?: string } | undefined)?.status ?? 'enabled';
-      return { lane: toLane(lane), status: statuses.has(found) ? (found as Standing['status']) : 'disabled' };
+      const { status: found = 'enabled', maxPerDay } = (config['config'] ?? {}) as { status?: string; maxPerDay?: unknown };
+      return { lane: toLane(lane), status: statuses.has(found) ? (found as Standing['status']) : 'disabled', maxPerDay: typeof maxPerDay === 'number' ? maxPerDay : null };
     },
   };
 }

@@ -1,4 +1,5 @@
 import { autoLane as limits, lane as bounds } from '../limits/numbers.ts';
+import { endOf } from './day.ts';
 import type { Lane } from './lane.ts';
 import { percentilesOf, type Window } from './statistics.ts';
 
@@ -16,7 +17,7 @@ export function laneCeiling(fleetSlots: number): number {
 }
 
 /** What of a lane has a part in its size. */
-export type SizedLane = Pick<Lane, 'slots' | 'pace' | 'holding' | 'nextAtEpochMs' | 'pausedUntilEpochMs'>;
+export type SizedLane = Pick<Lane, 'slots' | 'pace' | 'holding' | 'nextAtEpochMs' | 'day' | 'pausedUntilEpochMs'>;
 
 /**
  * Little's law: what is offered in a second, times how long 95 of 100 take. Slow ones get few slots whatever is offered; one that
@@ -57,9 +58,10 @@ function isSlow({ lane: { slots, pace }, p95 }: Measured): boolean {
   return pace?.isSlow === true || p95 > (slots <= limits.slowSlots ? limits.quickMs : limits.slowMs);
 }
 
-/** The law knows neither bursts nor a backlog. More slots are no help where its own rate, or its wish, holds them up. */
-function lacksRoom({ window, lane: { holding, nextAtEpochMs, pausedUntilEpochMs } }: Measured): boolean {
-  if (Math.max(nextAtEpochMs ?? 0, pausedUntilEpochMs ?? 0) > window.sinceEpochMs) return false;
+/** The law knows neither bursts nor a backlog. More slots are no help where its own rate, its day, or its wish, holds them up. */
+function lacksRoom({ window, lane: { holding, nextAtEpochMs, day, pausedUntilEpochMs } }: Measured): boolean {
+  const spentUntilEpochMs = day?.isSpent === true ? endOf(day) : 0;
+  if (Math.max(nextAtEpochMs ?? 0, spentUntilEpochMs, pausedUntilEpochMs ?? 0) > window.sinceEpochMs) return false;
   return holding?.isReady === true || (window.offered > 0 && window.shed / window.offered > limits.shedShare);
 }
 

@@ -1,5 +1,6 @@
 import type { EndpointConfig } from '../limits/endpoint-schema.ts';
 import { escalation as limits } from '../limits/numbers.ts';
+import { isSpent, todayOf, type Today } from './day.ts';
 import { removedCfg, type Lane } from './lane.ts';
 
 /** Failures in a row, fleet-wide, as the lane has them since the last success; an operator's pings are none of them. */
@@ -27,15 +28,17 @@ export type NoticeStep =
   | 'pause'
   /** It answers 401, 403 or 404, and is flagged. */
   | 'refusing'
+  /** All that it may be sent in a day is spent (O8). */
+  | 'spent'
   | 'recovered';
 
 /** What a notice is about: each is told by itself. */
-export const noticeSubjects = ['row', 'flag', 'gone'] as const;
+export const noticeSubjects = ['row', 'flag', 'gone', 'day'] as const;
 export type NoticeSubject = (typeof noticeSubjects)[number];
 
 /** That somebody is being told, or has been. It stays when what it is about has ended, so that the same is not told again soon. */
 export interface Told {
-  /** Of a row the step, and since when it lasts; of flags their names. Another is another notice. */
+  /** Of a row the step, and since when it lasts; of flags their names; of a day its end. Another is another notice. */
   readonly what: string;
   /** When it was claimed; one that is not told long after was left by who died. */
   readonly atEpochMs: number;
@@ -50,28 +53,36 @@ export interface DueNotice {
 
 type Status = EndpointConfig['status'];
 
-/** The notices that are to be told now; each is in the answer until it is told. `status`: of the endpoint, as far as it is known. */
-export function dueNotices(lane: Lane, status: Status, nowEpochMs: number): DueNotice[] {
+/** Of an endpoint's configuration what its notices depend on. */
+type Settings = Pick<EndpointConfig, 'status' | 'maxPerDay'>;
+
+/** The notices that are to be told now; each is in the answer until it is told. `settings`: of the endpoint, as far as they are known. */
+export function dueNotices(lane: Lane, { status, maxPerDay }: Settings, nowEpochMs: number): DueNotice[] {
   if (lane.cfg === removedCfg) return [];
-  return [rowNotice(lane, status, nowEpochMs), flagNotice(lane, nowEpochMs), goneNotice(lane, nowEpochMs)].filter((notice) => notice !== undefined);
+  return [rowNotice(lane, status, nowEpochMs), flagNotice(lane, nowEpochMs), goneNotice(lane, nowEpochMs), dayNotice(lane, maxPerDay, nowEpochMs)].filter((notice) => notice !== undefined);
 }
 
 /**
- * The status of an endpoint that was not read, as its lane lets it be known. An operator's change takes all marks away: one that is
+ * The settings of an endpoint that was not read, as its lane lets them be known. An operator's change takes all marks away: one that is
  * there says what the sweep, or an answer, has made of it.
  */
-export function presumedStatus({ told }: Pick<Lane, 'told'>): Status {
+export function presumedSettings({ told, day }: Pick<Lane, 'told' | 'day'>): Settings {
+  return { status: presumedStatus(told), maxPerDay: day?.isSpent === true ? day.requests : null };
+}
+
+function presumedStatus(told: Lane['told']): Status {
   const mark = markOf(told.get('row'));
   if (told.has('gone') || (mark?.was === 'disable' && mark.isTold)) return 'disabled';
   return (mark?.was === 'pause' && mark.isTold) || (mark?.was === 'resume' && !mark.isTold) ? 'paused' : 'enabled';
 }
 
 /** Marks of what is over, and was told so long ago that it may be told again. */
-export function endedMarks({ row, flag, told }: Lane, nowEpochMs: number): [NoticeSubject, Told][] {
-  const [ofRow, ofFlag] = [told.get('row'), told.get('flag')];
+export function endedMarks({ row, flag, told, day }: Lane, nowEpochMs: number): [NoticeSubject, Told][] {
+  const [ofRow, ofFlag, ofDay] = [told.get('row'), told.get('flag'), told.get('day')];
   const ended: [NoticeSubject, Told][] = [];
   if (ofRow !== undefined && row === undefined && hasNoMore(markOf(ofRow)) && nowEpochMs - ofRow.atEpochMs >= limits.quietMs) ended.push(['row', ofRow]);
   if (ofFlag !== undefined && flag === undefined && nowEpochMs - ofFlag.atEpochMs >= limits.flagAgainMs) ended.push(['flag', ofFlag]);
+  if (ofDay !== undefined && ofDay.what !== dayName(todayOf(day, 0, nowEpochMs))) ended.push(['day', ofDay]);
   return ended;
 }
 
@@ -84,6 +95,16 @@ function isOpen(told: Told | undefined, what: string, nowEpochMs: number): boole
 function goneNotice({ told }: Lane, nowEpochMs: number): DueNotice | undefined {
   const gone = told.get('gone');
   return gone !== undefined && isOpen(gone, gone.what, nowEpochMs) ? { subject: 'gone', step: 'gone', what: gone.what } : undefined;
+}
+
+const dayName = ({ untilEpochMs }: Today) => String(untilEpochMs);
+
+/** Once for each day that is spent. */
+function dayNotice({ day, told }: Lane, maxPerDay: number | null, nowEpochMs: number): DueNotice | undefined {
+  const today = maxPerDay === null ? undefined : todayOf(day, maxPerDay, nowEpochMs);
+  if (today === undefined || !isSpent(today)) return undefined;
+  const what = dayName(today);
+  return isOpen(told.get('day'), what, nowEpochMs) ? { subject: 'day', step: 'spent', what } : undefined;
 }
 
 /** Each flag once a day: an endpoint that refuses one kind of event and takes the others is flagged and unflagged with every one. */

@@ -1,4 +1,5 @@
 import type { Suggestion } from './auto-lane.ts';
+import { isSpent, todayOf, type Today } from './day.ts';
 import type { NoticeStep } from './escalation.ts';
 import { inFlight, type Lane } from './lane.ts';
 import { statistics as limits } from '../limits/numbers.ts';
@@ -19,14 +20,19 @@ export interface Evidence {
   /** What the lane allows at the measured p95: slots ÷ p95. */
   readonly sustainablePerSecond: number | undefined;
   readonly breaker: 'closed' | 'open' | 'half-open';
+  /** Of an endpoint whose requests a day are bounded: those of today (O8). */
+  readonly today?: Today;
   /** For how long a delivery waits for its answer that is tried now for the first time; of an adaptive budget only. */
   readonly readBudgetMs?: number;
   /** What its lane would be by what is measured, and what that would give (L2); undefined where too little is. */
   readonly suggested?: Suggestion & { readonly isApplied: boolean };
 }
 
-/** @param window what the lane counts now, with the last one that has ended where that is short */
-export function evidenceOf(lane: Lane, window: Window | undefined, nowEpochMs: number): Evidence {
+/**
+ * @param window what the lane counts now, with the last one that has ended where that is short
+ * @param maxPerDay of the endpoint
+ */
+export function evidenceOf(lane: Lane, window: Window | undefined, nowEpochMs: number, maxPerDay: number | null = null): Evidence {
   const latencyMs = window === undefined ? undefined : percentilesOf(window);
   const seconds = window === undefined ? 0 : Math.max(1, (nowEpochMs - window.sinceEpochMs) / 1_000);
   return {
@@ -39,6 +45,7 @@ export function evidenceOf(lane: Lane, window: Window | undefined, nowEpochMs: n
     offeredPerSecond: window === undefined ? undefined : window.offered / seconds,
     sustainablePerSecond: latencyMs === undefined ? undefined : (1_000 * lane.slots) / latencyMs.p95,
     breaker: lane.breaker?.state !== 'open' ? 'closed' : lane.breaker.untilEpochMs <= nowEpochMs ? 'half-open' : 'open',
+    ...(maxPerDay === null ? {} : { today: todayOf(lane.day, maxPerDay, nowEpochMs) }),
   };
 }
 
@@ -49,8 +56,18 @@ export function measuredOf(current: Window | undefined, before: EndedWindow | un
   return current.attempts + current.offered >= limits.minSamples ? current : { ...merged(before, current), sinceEpochMs: before.sinceEpochMs };
 }
 
-/** The sentence that does the arithmetic (L7). */
-export function sentenceOf({ window, latencyMs, slots, shedShare, offeredPerSecond, sustainablePerSecond }: Evidence): string {
+/** The sentence that does the arithmetic (L7). Where a day is spent, that comes first: nothing else holds anything up. */
+export function sentenceOf(evidence: Evidence): string {
+  const spent = spentText(evidence);
+  return spent === undefined ? arithmeticOf(evidence) : `${spent} ${arithmeticOf(evidence)}`;
+}
+
+function spentText({ today }: Evidence): string | undefined {
+  if (today === undefined || !isSpent(today)) return undefined;
+  return `${today.most} requests a day are allowed, and ${today.requests} were made today: nothing more is sent before 00:00 UTC.`;
+}
+
+function arithmeticOf({ window, latencyMs, slots, shedShare, offeredPerSecond, sustainablePerSecond }: Evidence): string {
   if (latencyMs === undefined || sustainablePerSecond === undefined) return 'No attempt was measured lately.';
   const allows = `95 of 100 requests end within ${seconds(latencyMs.p95)}; ${slots} at a time are then ${rate(sustainablePerSecond)}.`;
   if (offeredPerSecond === undefined || offeredPerSecond === 0) return allows;
@@ -67,7 +84,7 @@ function standing(window: Evidence['window'], shedShare = 0): string {
 
 /** The evidence as lines of text, each a name and what is to be said. */
 export function evidenceLines(evidence: Evidence, nowEpochMs: number): [string, string][] {
-  const { window, latencyMs, slots, inFlight: busy, shedShare, backlog, offeredPerSecond, sustainablePerSecond, readBudgetMs, suggested } = evidence;
+  const { window, latencyMs, slots, inFlight: busy, shedShare, backlog, offeredPerSecond, sustainablePerSecond, today, readBudgetMs, suggested } = evidence;
   const measured: [string, string][] = window === undefined ? [['Measured', 'nothing lately']] : [
     ['Measured', `${window.attempts} attempts in ${minutes(nowEpochMs - window.sinceEpochMs)}, ${window.failed} failed${window.lastFailure === undefined || window.failed === 0 ? '' : ` (last: ${window.lastFailure})`}`],
   ];
@@ -78,6 +95,7 @@ export function evidenceLines(evidence: Evidence, nowEpochMs: number): [string, 
     ['Offered', offeredPerSecond === undefined ? '-' : `${rate(offeredPerSecond)}${shedShare === undefined ? '' : `, no room for ${percent(shedShare)}`}`],
     ['Sustainable', sustainablePerSecond === undefined ? '-' : `${rate(sustainablePerSecond)} (lane ÷ p95)`],
     ['Waiting', `${backlog}`],
+    ...(today === undefined ? [] : [['Today', `${today.requests} of ${today.most} requests; the next day begins at 00:00 UTC`] as [string, string]]),
     ...(suggested === undefined ? [] : [['Suggested', suggestionText(suggested)] as [string, string]]),
     ...(readBudgetMs === undefined ? [] : [['Read budget', `${seconds(readBudgetMs)} (adaptive: three times the p99 of a full lane)`] as [string, string]]),
     ['', sentenceOf(evidence)],
@@ -99,19 +117,21 @@ function suggestionText({ slots, sustainablePerSecond, why, isApplied }: NonNull
 
 /** What an alarm's reader wants first: what is wrong, who else is affected, what waits, and what to do. */
 export function alarmText(endpointId: string, evidence: Evidence, othersIll: number, nowEpochMs: number): string {
-  const { window, shedShare, backlog, breaker } = evidence;
+  const { window, shedShare, backlog, breaker, today } = evidence;
   const said = [
     ...(window === undefined || window.failed === 0 ? [] : [`${window.failed} of ${window.attempts} attempts failed in ${minutes(nowEpochMs - window.sinceEpochMs)}${window.lastFailure === undefined ? '' : ` (${window.lastFailure})`}.`]),
     ...(shedShare === undefined || shedShare === 0 ? [] : [`No room for ${percent(shedShare)} of what came.`]),
     ...(breaker === 'closed' ? [] : [`Its breaker is ${breaker}.`]),
+    ...(today === undefined || !isSpent(today) ? [] : [`Its ${today.most} requests of today are spent.`]),
   ];
   const rest = othersIll === 0 ? 'Others unaffected.' : othersIll === 1 ? 'One other needs attention too.' : `${othersIll} others need attention too.`;
   return `${endpointId}: ${said.length === 0 ? 'needs attention.' : said.join(' ')} ${rest} ${backlog} waiting, none lost. Next: sluice status ${endpointId}`;
 }
 
 /** What a notice says: what happened, what waits, and what to do next. */
-export function noticeText(endpointId: string, step: NoticeStep, lane: Lane, { backlog }: Evidence, nowEpochMs: number): string {
+export function noticeText(endpointId: string, step: NoticeStep, lane: Lane, evidence: Evidence, nowEpochMs: number): string {
   const { row, failures, flag } = lane;
+  const { backlog } = evidence;
   const since = row === undefined ? '' : ` in ${span(nowEpochMs - row.sinceEpochMs)}`;
   const last = lane.window?.lastFailure === undefined ? '' : ` (last: ${lane.window.lastFailure})`;
   const waits = `${backlog} waiting, none lost.`;
@@ -127,6 +147,8 @@ export function noticeText(endpointId: string, step: NoticeStep, lane: Lane, { b
       return `${endpointId}: disabled, for it answered 410: it is gone. What comes now goes to the dead-letter queue. Next: ask its owner; sluice endpoint put ${endpointId} --set status=enabled, or sluice endpoint rm ${endpointId}`;
     case 'refusing':
       return `${endpointId}: refuses deliveries as ${flag?.why ?? 'unwanted'}: its URL or its credentials have changed. They go to the dead-letter queue. Next: ask its owner; sluice dlq ls --endpoint ${endpointId}`;
+    case 'spent':
+      return `${endpointId}: ${spentText(evidence) ?? 'its requests of today are spent.'} What comes is held, and is given up past its age. ${waits} Next: sluice status ${endpointId}, and for more sluice endpoint put ${endpointId} --set maxPerDay=N`;
     case 'recovered':
       return `${endpointId}: delivers again. ${backlog} waiting. Next: nothing`;
   }

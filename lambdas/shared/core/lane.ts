@@ -1,5 +1,6 @@
 import type { Breaker, OpenBreaker } from './breaker.ts';
 import type { FlagReason } from './classify.ts';
+import type { DaySpent } from './day.ts';
 import type { FailureRow, NoticeSubject, Told } from './escalation.ts';
 import type { Pace } from './pace.ts';
 import type { Window } from './statistics.ts';
@@ -21,6 +22,8 @@ export interface Lane {
   readonly breaker: Breaker | undefined;
   /** Of an endpoint with a rate: when the next request would be due if all came evenly. */
   readonly nextAtEpochMs: number | undefined;
+  /** Of an endpoint whose requests a day are bounded: those of the day on which the last one was made. */
+  readonly day: DaySpent | undefined;
   /** It refuses in a way that its owner must see. Undefined since its last 2xx. */
   readonly flag: Flag | undefined;
   /** The endpoint asked for less (429, or 503 with a time): nothing is sent before. Undefined where it never did. */

@@ -6,7 +6,7 @@ import { problemsOf, unknownKey, type Problem } from '../limits/problems.ts';
 export type Settings = Readonly<Record<string, unknown>>;
 
 /** What a policy may hold: how deliveries are made. What belongs to one consumer alone, such as where it is and what it verifies, is no policy. */
-export const sharedKeys = ['budgetsMs', 'adaptiveRead', 'retry', 'breaker', 'maxInFlight', 'maxPerSecond', 'onRejected', 'onAmbiguous', 'maxAmbiguous'] as const satisfies readonly (keyof EndpointConfig)[];
+export const sharedKeys = ['budgetsMs', 'adaptiveRead', 'retry', 'breaker', 'maxInFlight', 'maxPerSecond', 'maxPerDay', 'onRejected', 'onAmbiguous', 'maxAmbiguous'] as const satisfies readonly (keyof EndpointConfig)[];
 
 /** Name of having none. */
 export const noPolicy = 'default';

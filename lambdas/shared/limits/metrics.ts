@@ -96,8 +96,9 @@ interface EventMetric {
 /** What the events of the flows count, by the event's name; the others are lines of the log only. */
 export const eventMetrics: Readonly<Record<string, EventMetric>> = {
   shed: { metric: 'shed', amount: 'copies', forEndpoint: 'shed' },
-  // A slow endpoint is left to the drain, and one has its own rate: for who sends to it, there was no room either.
+  // A slow endpoint is left to the drain, and one has its own rate, or its day is spent: for who sends to it, there was no room either.
   'left-to-drain': { metric: 'shed', amount: 'copies', forEndpoint: 'shed' },
+  'day-spent': { metric: 'shed', amount: 'copies', forEndpoint: 'shed' },
   'rate-reached': { metric: 'shed', amount: 'copies', forEndpoint: 'shed' },
   held: { metric: 'held', amount: 'copies', forEndpoint: 'held' },
   dead: { metric: 'dead', forEndpoint: 'dead', unaddressed: { metric: 'dead_unaddressed', reasons: ['malformed', 'unknown-endpoint'] satisfies (typeof replayReasons)[number][] } },

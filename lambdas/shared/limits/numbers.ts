@@ -440,11 +440,13 @@ export const attention = {
   lookMs: 25_000,
 } as const;
 
-/** Requests a second to one endpoint, beside its lane (O7). */
+/** Requests to one endpoint in a second (O7) and in a day (O8), beside its lane. */
 export const rate = {
   /** One in a hundred seconds. */
   minPerSecond: 0.01,
   maxPerSecond: 1_000,
+  /** A day at the highest rate: more would bound nothing. */
+  maxPerDay: 86_400_000,
   /** Below any part of a request that matters. */
   grain: 1e-4,
   /** Workers that overtake each other on one endpoint's rate, at most as many as a lane has slots. */

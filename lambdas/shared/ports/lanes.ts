@@ -1,4 +1,5 @@
 import type { Breaker, OpenBreaker } from '../core/breaker.ts';
+import type { DaySpent } from '../core/day.ts';
 import type { NoticeSubject, Told } from '../core/escalation.ts';
 import type { Claim, Flag, Lane, Lease, Wanted } from '../core/lane.ts';
 import type { Pace } from '../core/pace.ts';
@@ -24,6 +25,8 @@ export interface Lanes {
   moveBreaker(endpointId: string, from: Breaker | undefined, to: Breaker): Promise<MoveAnswer>;
   /** Writes when the next request would be due, if that is still exactly `from`. */
   moveRate(endpointId: string, fromEpochMs: number | undefined, toEpochMs: number): Promise<MoveAnswer>;
+  /** Writes how many requests the day has seen, if that is still exactly `from`. */
+  moveDay(endpointId: string, from: DaySpent | undefined, to: DaySpent): Promise<MoveAnswer>;
   /** Writes the pace, if it is still exactly `from`. */
   movePace(endpointId: string, from: Pace | undefined, to: Pace | undefined): Promise<MoveAnswer>;
   /** Marks what the endpoint's answers say of it, or takes the mark away. The last to say so is believed; best effort. */
@@ -118,7 +121,7 @@ export type AdmitAnswer =
   | { kind: 'throttled' };
 
 /** What a sender must know of a lane beside its own lease: the slots that are left, health, rate, and whether anything is held. */
-export type LaneState = Pick<Lane, 'avail' | 'failures' | 'breaker' | 'nextAtEpochMs' | 'pausedUntilEpochMs' | 'pace' | 'flag' | 'holding' | 'window' | 'slots' | 'learnedMs'>;
+export type LaneState = Pick<Lane, 'avail' | 'failures' | 'breaker' | 'nextAtEpochMs' | 'day' | 'pausedUntilEpochMs' | 'pace' | 'flag' | 'holding' | 'window' | 'slots' | 'learnedMs'>;
 
 export interface GiveBack {
   readonly endpointId: string;

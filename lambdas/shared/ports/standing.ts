@@ -5,6 +5,7 @@ import type { EndpointConfig } from '../limits/endpoint-schema.ts';
 export interface Standing {
   readonly lane: Lane;
   readonly status: EndpointConfig['status'];
+  readonly maxPerDay: EndpointConfig['maxPerDay'];
 }
 
 /** What a consumer's question is answered from. Each rejects where it cannot be read. */

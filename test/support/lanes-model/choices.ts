@@ -1,5 +1,6 @@
 /** What can be done next in a history, and what whoever does it makes of the answer. */
 import { afterReport, type Breaker, type Health } from '../../../lambdas/shared/core/breaker.ts';
+import type { DaySpent } from '../../../lambdas/shared/core/day.ts';
 import { afterAttempt, dead, dropped, renewed } from '../../../lambdas/shared/core/decide.ts';
 import { isExpired, keptForDrain, readRefusal, type Lease } from '../../../lambdas/shared/core/lane.ts';
 import type { Pace } from '../../../lambdas/shared/core/pace.ts';
@@ -82,7 +83,7 @@ export function plan(h: History, choice: Choice, id: string): Planned | undefine
     case 'report':
       return planReport(h, choice, `L${id}`);
     case 'spend':
-      return planSpend(h, choice.isStale ? staleRate(h) : h.state.lane?.nextAtEpochMs);
+      return planSpend(h, choice.isStale);
     case 'settle':
       return planSettle(h, choice.which);
     case 'giveBack':
@@ -230,11 +231,24 @@ function planProbe(h: History, { event, isStale }: Extract<Choice, { kind: 'prob
   return planAdmit(h, { ...asked, ask: { ...asked.ask, canaryOf: breaker }, label: `as canary ${asked.label}` });
 }
 
-const staleRate = (h: History) => (h.state.lane?.nextAtEpochMs === undefined ? 1 : undefined);
+const [staleRate, staleDay]: [number, DaySpent] = [1, { day: 1, requests: 9, isSpent: false }];
 
-function planSpend(h: History, fromEpochMs: number | undefined): Planned | undefined {
+/** Of its rate and of its day, in turns. `isStale`: from what is not there. */
+function planSpend(h: History, isStale: boolean): Planned | undefined {
+  const { nextAtEpochMs, day } = h.state.lane ?? {};
+  const from = <T>(seen: T | undefined, other: T) => (!isStale ? seen : seen === undefined ? other : undefined);
+  const isDays = nextAtEpochMs !== undefined && (nextAtEpochMs + (day?.requests ?? 0)) % 2 === 1;
+  return isDays ? planDay(h, from(day, staleDay)) : planRate(h, from(nextAtEpochMs, staleRate));
+}
+
+function planRate(h: History, fromEpochMs: number | undefined): Planned | undefined {
   const toEpochMs = (fromEpochMs ?? h.nowEpochMs) + 1;
   return h.state.lane === undefined ? undefined : planned(operations.moveRate(`spend, from ${fromEpochMs ?? 'nothing'}`, h.endpointId, fromEpochMs, toEpochMs));
+}
+
+function planDay(h: History, from: DaySpent | undefined): Planned | undefined {
+  const to = { day: 1, requests: (from?.requests ?? 0) + 1, isSpent: false };
+  return h.state.lane === undefined ? undefined : planned(operations.moveDay(`spend of the day, from ${from?.requests ?? 'nothing'}`, h.endpointId, from, to));
 }
 
 /** A breaker that is not there, of each kind that can be expected. */
@@ -473,8 +487,10 @@ export function narrowlyRefused(h: History, which: number, id: string): { readon
     ...senders.flatMap((sender) => sender.deliveries.map((d) => writeOf(h, sender, d))),
     ...senders.map((sender) => giveBackOf(h, sender)),
     planAdmit(h, askOf(h, asking, `L${id}`, h.nowEpochMs + leaseMs)),
-    planSpend(h, undefined),
-    planSpend(h, 1),
+    planRate(h, undefined),
+    planRate(h, staleRate),
+    planDay(h, undefined),
+    planDay(h, staleDay),
     planProbe(h, { kind: 'probe', event: asked, isStale: false }, `L${id}`),
     planProbe(h, { kind: 'probe', event: asked, isStale: true }, `L${id}`),
     ...(h.state.lane === undefined ? [] : otherBreakers.map((other) => reportOn(h, other, 'unreachable', `L${id}`))),

@@ -4,6 +4,7 @@ import { blankOf } from '../../../lambdas/deliver/decide-copy.ts';
 import type { Copy, DeliverDeps } from '../../../lambdas/deliver/types.ts';
 import { afterReap } from '../../../lambdas/shared/core/decide.ts';
 import type { Breaker } from '../../../lambdas/shared/core/breaker.ts';
+import type { DaySpent } from '../../../lambdas/shared/core/day.ts';
 import type { Claim, Lane, Lease } from '../../../lambdas/shared/core/lane.ts';
 import type { Pace } from '../../../lambdas/shared/core/pace.ts';
 import type { DeadRecord, DeliveryRecord, WaitingRecord } from '../../../lambdas/shared/core/record.ts';
@@ -61,6 +62,10 @@ export function moveBreaker(label: string, endpointId: string, from: Breaker | u
 
 export function moveRate(label: string, endpointId: string, fromEpochMs: number | undefined, toEpochMs: number): Operation {
   return single(label, (state) => model.rateMoved(state, fromEpochMs, toEpochMs), { kind: 'unsure' }, ({ lanes }) => plainly(lanes.moveRate(endpointId, fromEpochMs, toEpochMs)));
+}
+
+export function moveDay(label: string, endpointId: string, from: DaySpent | undefined, to: DaySpent): Operation {
+  return single(label, (state) => model.dayMoved(state, from, to), { kind: 'unsure' }, ({ lanes }) => plainly(lanes.moveDay(endpointId, from, to)));
 }
 
 export function reapLease(label: string, endpointId: string, leaseId: string, seen: Lease): Operation {

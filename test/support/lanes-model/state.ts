@@ -5,6 +5,7 @@
 import { laneOf } from '../builders.ts';
 import { isDeepStrictEqual } from 'node:util';
 import type { Breaker } from '../../../lambdas/shared/core/breaker.ts';
+import type { DaySpent } from '../../../lambdas/shared/core/day.ts';
 import type { Pace } from '../../../lambdas/shared/core/pace.ts';
 import { claimEndsEpochMs, removedCfg, type Claim, type Lane, type Lease } from '../../../lambdas/shared/core/lane.ts';
 import { stateName, type DeadRecord, type DeliveryRecord, type WaitingRecord } from '../../../lambdas/shared/core/record.ts';
@@ -70,6 +71,13 @@ export function rateMoved(state: State, fromEpochMs: number | undefined, toEpoch
   if (lane === undefined) return { state, seen: { kind: 'lost', lane } };
   if (lane.nextAtEpochMs !== fromEpochMs) return { state, seen: { kind: 'lost', lane }, why: [`rate: ${fromEpochMs === undefined ? 'there is one' : 'another'}`] };
   return { state: { ...state, lane: { ...lane, nextAtEpochMs: toEpochMs } }, seen: { kind: 'moved' } };
+}
+
+export function dayMoved(state: State, from: DaySpent | undefined, to: DaySpent): Seen {
+  const { lane } = state;
+  if (lane === undefined) return { state, seen: { kind: 'lost', lane } };
+  if (!isDeepStrictEqual(lane.day, from)) return { state, seen: { kind: 'lost', lane }, why: [`day: ${from === undefined ? 'there is one' : 'another'}`] };
+  return { state: { ...state, lane: { ...lane, day: to } }, seen: { kind: 'moved' } };
 }
 
 export function leaseReaped(state: State, leaseId: string, seen: Lease): Seen {
@@ -210,7 +218,7 @@ export function removed(state: State, seen: string | undefined): Seen {
 const reasons = (all: Readonly<Record<string, boolean>>): string[] => Object.keys(all).filter((reason) => all[reason]);
 
 function granted(state: State, lane: Lane): Seen {
-  return { state: { ...state, lane }, seen: { kind: 'granted', avail: lane.avail, failures: lane.failures, breaker: lane.breaker, nextAtEpochMs: lane.nextAtEpochMs, pausedUntilEpochMs: lane.pausedUntilEpochMs, pace: lane.pace, flag: lane.flag, holding: lane.holding, window: lane.window, slots: lane.slots, learnedMs: lane.learnedMs } };
+  return { state: { ...state, lane }, seen: { kind: 'granted', avail: lane.avail, failures: lane.failures, breaker: lane.breaker, nextAtEpochMs: lane.nextAtEpochMs, day: lane.day, pausedUntilEpochMs: lane.pausedUntilEpochMs, pace: lane.pace, flag: lane.flag, holding: lane.holding, window: lane.window, slots: lane.slots, learnedMs: lane.learnedMs } };
 }
 
 /** What stands in the way of an admission that finds `avail` slots. */
