@@ -91,6 +91,7 @@ export async function sendWaves(deps: DeliverDeps, endpointId: string, copies: r
   let seen: Lane | undefined;
   let leavesClaims = false;
   let { spending } = pacing;
+  let isRead = false;
   const close = async (answer?: GiveBackAnswer) => {
     if (wave === undefined) return;
     const closing = wave;
@@ -124,6 +125,12 @@ export async function sendWaves(deps: DeliverDeps, endpointId: string, copies: r
     const room = Math.max(rate.requests, pingsFirst(left));
     if (room === 0) {
       await close();
+      if (!isRead) {
+        // No admission follows, which would find out that it is allowed more by now.
+        isRead = true;
+        endpoint = await deps.endpoints.refresh(endpointId);
+        continue;
+      }
       stop = { kind: 'rate', untilEpochMs: rate.fromEpochMs, isDaySpent: rate.isDaySpent };
       if (await pacing.wait(stop)) continue;
       break;

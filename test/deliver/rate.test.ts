@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { hold, throttle } from '../../lambdas/shared/limits/numbers.ts';
 import { pingDueEpochMs, pingEventType } from '../../lambdas/shared/limits/names.ts';
 import type { Lanes } from '../../lambdas/shared/ports/index.ts';
-import { bodyOf, deliveredOf, receivedOf, waitingOf } from '../support/builders.ts';
+import { bodyOf, deliveredOf, endpointOf, receivedOf, waitingOf } from '../support/builders.ts';
 import { Harness } from '../support/deliver-harness.ts';
 import { answered } from '../support/fakes.ts';
 
@@ -148,6 +148,22 @@ describe('an endpoint that takes so many requests a day (O8)', () => {
     await h.drain();
     expect(h.http.sent).toEqual(['a', 'p']);
     expect(await h.lane()).toMatchObject({ ...idle, holding: { count: expect.any(Number) as number } });
+  });
+
+  it.each([
+    [{ maxPerDay: 1 }, { maxPerDay: 2 }], [{ maxPerDay: 1 }, {}], [{ maxPerSecond: 0.01 }, { maxPerSecond: 10 }],
+  ])('is asked more at once where %j becomes %j, though the drain knows it as it was', async (before, after) => {
+    const h = await Harness.create(before);
+    const [a, b] = batchOf(h, 'a', 'b').map((received) => ({ ...received, receiveCount: 3 }));
+    if (a === undefined || b === undefined) throw new Error('two messages');
+    await h.run([a]);
+    await h.run([b]);
+    h.clock.advance(11_000);
+    await h.drain();
+    expect(h.http.sent).toEqual(['a']);
+    await h.store.put(endpointOf(after, 'V2'));
+    await h.drain();
+    expect(h.http.sent).toEqual(['a', 'b']);
   });
 
   it('loses nothing of its day to what the rate refuses', async () => {

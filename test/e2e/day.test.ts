@@ -66,6 +66,13 @@ it('are no more than allowed; the rest is held, somebody is told, and the next d
   expect((await ask()).today).toMatchObject({ requests: 2, most: 3 });
   expect((await told()).map(({ step }) => step)).toEqual(['spent']);
 
+  // Once more is allowed, what waits is sent at once.
+  for (const eventId of ['f', 'g']) await embedded.send(messageBody('bounded', eventId));
+  await until('one of them is held', async () => (await holding()) === 1);
+  expect(arrived('/bounded')).toHaveLength(7);
+  expect((await runCli(embedded.localFile, ['endpoint', 'put', 'bounded', '--set', 'maxPerDay=4'])).code).toBe(0);
+  await until('both have come', () => arrived('/bounded').length === 8, 30_000);
+
   // To send nothing, it is paused.
   const put = await runCli(embedded.localFile, ['endpoint', 'put', 'bounded', '--set', 'maxPerDay=0']);
   expect([put.code, put.stderr]).toEqual([2, expect.stringMatching(/maxPerDay: .*1.*\(got 0\)/)]);
