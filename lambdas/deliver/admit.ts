@@ -110,7 +110,8 @@ export async function admit(
 }
 
 /** A read that fails must not undo what earlier waves have settled. */
-async function refreshed(deps: DeliverDeps, endpointId: string): Promise<StoredEndpoint | undefined | 'unread'> {
+/** As it is stored now; `unread` where that is not known. */
+export async function refreshed(deps: DeliverDeps, endpointId: string): Promise<StoredEndpoint | undefined | 'unread'> {
   try {
     return await deps.endpoints.refresh(endpointId);
   } catch (error) {

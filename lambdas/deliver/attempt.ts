@@ -17,6 +17,8 @@ export interface Due {
   readonly invocation: Invocation;
   /** For how long it waits for the answer, in milliseconds. */
   readonly readMs: number;
+  /** Whether the endpoint may be sent to now; undefined where nothing bounds that. */
+  readonly mayBegin?: () => Promise<boolean>;
 }
 
 /**
@@ -43,6 +45,7 @@ export async function attempt(deps: Pick<DeliverDeps, 'clock' | 'http' | 'limits
     endpointId: config.endpointId,
     version,
     remainingMs: () => due.invocation.remainingMs() - deps.limits.settleMarginMs,
+    ...(due.mayBegin === undefined ? {} : { mayBegin: due.mayBegin }),
     // Under reconciliation nothing is sent a second time before somebody has looked.
     freshTry: config.onAmbiguous === 'retry',
     ...(typeof config.lookup?.referenceHeader === 'string' ? { referenceHeader: config.lookup.referenceHeader } : {}),

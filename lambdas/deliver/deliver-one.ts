@@ -39,7 +39,7 @@ export interface Claimed {
   readonly record: DeliveryRecord | undefined;
   readonly invocation: Invocation;
   /** Asked for a request only: all else is done that needs none. */
-  readonly rate: Pick<RateGate, 'take'>;
+  readonly rate: Pick<RateGate, 'isBounded' | 'refuses' | 'take' | 'takeLook'>;
   /** Told how the attempt ended, whatever becomes of its verdict. */
   readonly hear: (heard: Heard) => void;
   /** What the lane knows of how long the endpoint takes. */
@@ -118,6 +118,9 @@ async function sendRenewed(deps: DeliverDeps, claimed: Claimed, next: WaitingRec
   return send(deps, { ...claimed, record: next }, next);
 }
 
+/** What becomes of it is decided with the others that were not tried. */
+const untried: Settled = { exit: { kind: 'retain' }, release: true, isUntried: true };
+
 async function send(deps: DeliverDeps, claimed: Claimed, waiting: WaitingRecord): Promise<Settled> {
   const { copy, endpoint, invocation, leaseId } = claimed;
   const asPing = deps.serves === 'held' && isPing(waiting);
@@ -130,15 +133,16 @@ async function send(deps: DeliverDeps, claimed: Claimed, waiting: WaitingRecord)
   }
 
   // An operator's one question is asked all the same.
-  if (!asPing && !(await claimed.rate.take())) return { exit: { kind: 'retain' }, release: true, isUntried: true };
+  if (!asPing && claimed.rate.refuses()) return untried;
 
   const { readMs, isTight } = readBudgetOf(endpoint.config, claimed.learned, { ...waiting, isPing: asPing }, deps.clock.nowEpochMs());
-  const due = { endpoint, copy, record: waiting, invocation, readMs };
+  const due = { endpoint, copy, record: waiting, invocation, readMs, ...(asPing || !claimed.rate.isBounded ? {} : { mayBegin: () => claimed.rate.take() }) };
   const outcome = await attempt(deps, due);
   if (outcome.kind === 'notStarted') {
+    if (outcome.why === 'not-allowed') return untried;
     deps.telemetry.event('not-started', { endpointId: copy.message.endpointId, why: outcome.why });
     // The drain looks for a socket again, in order.
-    if (deps.serves === 'held' && outcome.why === 'no-socket') return { exit: { kind: 'retain' }, release: true, isUntried: true };
+    if (deps.serves === 'held' && outcome.why === 'no-socket') return untried;
     return { exit: await putBack(deps, copy.received), release: true };
   }
   const isHasty = isTight && isCutOff(outcome);

@@ -20,7 +20,7 @@ export async function look(deps: DeliverDeps, claimed: Claimed, record: UnknownR
   const { copy, endpoint, leaseId, rate } = claimed;
   const { lookup } = endpoint.config;
   if (lookup === null) return settleLook(deps, claimed, { record, to: leftToPerson(record, { stuck: 'no-lookup', detail: 'the endpoint declares no look-up any more' }, deps.clock.nowEpochMs(), leaseId), look: 'answered' });
-  if (!(await rate.take())) return { exit: { kind: 'retain' }, release: true, isUntried: true };
+  if (!(await rate.takeLook())) return { exit: { kind: 'retain' }, release: true, isUntried: true };
 
   const startedEpochMs = deps.clock.nowEpochMs();
   const asked = await ask(deps, claimed, record);

@@ -25,7 +25,7 @@ export function roomIn({ maxPerSecond, maxPerDay, maxInFlight }: EndpointConfig,
   const today = maxPerDay === null || spending === undefined ? undefined : todayOf(spending.day, maxPerDay, nowEpochMs);
   const isDaySpent = today !== undefined && isSpent(today);
   return {
-    requests: Math.min(perSecond ?? Infinity, today === undefined ? Infinity : Math.max(0, today.most - today.requests)),
+    requests: Math.min(perSecond ?? Infinity, today === undefined ? Infinity : Math.max(0, today.most - today.attempts)),
     fromEpochMs: isDaySpent ? Math.max(rateFromEpochMs, today.untilEpochMs) : rateFromEpochMs,
     isDaySpent,
   };
@@ -33,8 +33,14 @@ export function roomIn({ maxPerSecond, maxPerDay, maxInFlight }: EndpointConfig,
 
 /** What an endpoint's rate, its day, and what it asked for itself (429), still allow the deliveries of one lease. */
 export interface RateGate {
-  /** True where one more request may be made now: taken from the rate and the day, by a conditional write each, before it is. Never rejects. */
+  /** False where neither rate nor day is bounded: nothing is to be taken. */
+  readonly isBounded: boolean;
+  /** True where nothing may be sent now, by what is known: no socket is worth waiting for. Counts as a refusal. */
+  refuses(): boolean;
+  /** True where one more delivery may be sent now: taken from the rate and the day, by a conditional write each, before it is. Never rejects. */
   take(): Promise<boolean>;
+  /** Likewise of a look, which is no attempt: of the rate alone. */
+  takeLook(): Promise<boolean>;
   /** Requests that there was no room for, or of which that is not known. */
   refused(): number;
   /** As it was written last, as far as that is known. */
@@ -47,6 +53,7 @@ export interface RateGate {
 export function createRateGate(deps: DeliverDeps, endpoint: Endpoint, state: Spending & Pick<LaneState, 'pausedUntilEpochMs'>, invocation: Invocation): RateGate {
   const { endpointId, maxPerSecond, maxPerDay } = endpoint.config;
   const now = () => deps.clock.nowEpochMs();
+  const isPaused = () => pausedFor(state.pausedUntilEpochMs, now()) > now();
   let { nextAtEpochMs, day }: Spending = state;
   let refused = 0;
   let last = Promise.resolve(true);
@@ -59,46 +66,51 @@ export function createRateGate(deps: DeliverDeps, endpoint: Endpoint, state: Spe
     return result.kind === 'moved';
   };
 
-  const takeRate = (perSecond: number) =>
-    takeOf((found) => {
+  const takeRate = async (): Promise<boolean> =>
+    maxPerSecond === null || takeOf((found) => {
       if (found !== undefined) ({ nextAtEpochMs } = found);
-      const spent = spend(nextAtEpochMs, 1, perSecond, now());
+      const spent = spend(nextAtEpochMs, 1, maxPerSecond, now());
       return spent.requests === 0 ? undefined : { to: spent.nextAtEpochMs, answer: deps.lanes.moveRate(endpointId, nextAtEpochMs, spent.nextAtEpochMs) };
     }, (to) => (nextAtEpochMs = to));
 
-  const takeDay = (perDay: number) =>
-    takeOf((found) => {
+  const takeDay = async (): Promise<boolean> =>
+    maxPerDay === null || takeOf((found) => {
       if (found !== undefined) ({ day } = found);
-      const to: DaySpent | undefined = spendDay(day, perDay, now());
+      const to: DaySpent | undefined = spendDay(day, maxPerDay, now());
       return to === undefined ? undefined : { to, answer: deps.lanes.moveDay(endpointId, day, to) };
     }, (to) => (day = to));
 
-  const takeOrFault = async (): Promise<boolean> => {
-    try {
-      // The day last, and only with room for it: what the rate refuses would else be lost to the day.
-      if (roomIn(endpoint.config, { nextAtEpochMs, day }, now()).isDaySpent) return false;
-      return (maxPerSecond === null || (await takeRate(maxPerSecond))) && (maxPerDay === null || (await takeDay(maxPerDay)));
-    } catch (error) {
-      deps.telemetry.fault('rate-failed', error, { endpointId });
-      return false;
-    }
+  /** One after the other, or they would overtake each other; after the first that finds nothing none asks again. */
+  const inTurn = async (take: () => Promise<boolean>): Promise<boolean> => {
+    last = last.then(async (goesOn) => {
+      try {
+        return goesOn && !isPaused() && (await take());
+      } catch (error) {
+        deps.telemetry.fault('rate-failed', error, { endpointId });
+        return false;
+      }
+    });
+    const isTaken = await last;
+    if (!isTaken) refused++;
+    return isTaken;
   };
+  const known = () => roomIn(endpoint.config, { nextAtEpochMs, day }, now());
 
   return {
+    isBounded: maxPerSecond !== null || maxPerDay !== null,
+    refuses: () => {
+      const isRefused = isPaused() || known().requests === 0;
+      if (isRefused) refused++;
+      return isRefused;
+    },
+    // The day last, and only with room for it: what the rate refuses would else be lost to the day.
+    take: () => inTurn(async () => !known().isDaySpent && (await takeRate()) && (await takeDay())),
+    takeLook: () => inTurn(takeRate),
     refused: () => refused,
     spending: () => ({ nextAtEpochMs, day }),
     more: () => {
-      const { fromEpochMs, isDaySpent } = roomIn(endpoint.config, { nextAtEpochMs, day }, now());
+      const { fromEpochMs, isDaySpent } = known();
       return { fromEpochMs: Math.max(pausedFor(state.pausedUntilEpochMs, now()), fromEpochMs), isDaySpent };
-    },
-    take: async () => {
-      const isPaused = pausedFor(state.pausedUntilEpochMs, now()) > now();
-      if (!isPaused && maxPerSecond === null && maxPerDay === null) return true;
-      // One after the other, or they would overtake each other; after the first that finds nothing none asks again.
-      if (!isPaused) last = last.then((goesOn) => goesOn && takeOrFault());
-      const isTaken = !isPaused && (await last);
-      if (!isTaken) refused++;
-      return isTaken;
     },
   };
 }

@@ -2,7 +2,7 @@ import { sampleOf, type Breaker, type OpenBreaker } from '../shared/core/breaker
 import type { Holding, Lane } from '../shared/core/lane.ts';
 import { isEmpty, tallyOf } from '../shared/core/statistics.ts';
 import type { Endpoint, GiveBack, GiveBackAnswer, LaneState, StoredEndpoint } from '../shared/ports/index.ts';
-import { admit, type Admitted, type Held } from './admit.ts';
+import { admit, refreshed, type Admitted, type Held } from './admit.ts';
 import { buryUnclaimed } from './bury.ts';
 import { deliverOne, type Claimed, type Settled } from './deliver-one.ts';
 import { isEnabled, isPaused } from './endpoint-cache.ts';
@@ -128,8 +128,11 @@ export async function sendWaves(deps: DeliverDeps, endpointId: string, copies: r
       if (!isRead) {
         // No admission follows, which would find out that it is allowed more by now.
         isRead = true;
-        endpoint = await deps.endpoints.refresh(endpointId);
-        continue;
+        const fresh = await refreshed(deps, endpointId);
+        if (fresh !== 'unread') {
+          endpoint = fresh;
+          continue;
+        }
       }
       stop = { kind: 'rate', untilEpochMs: rate.fromEpochMs, isDaySpent: rate.isDaySpent };
       if (await pacing.wait(stop)) continue;

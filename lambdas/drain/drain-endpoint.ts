@@ -1,5 +1,5 @@
 import type { Invocation } from '../deliver/types.ts';
-import { sendWaves, type Waves } from '../deliver/waves.ts';
+import { sendWaves, type Stop, type Waves } from '../deliver/waves.ts';
 import { probedFromEpochMs } from '../shared/core/breaker.ts';
 import type { Lane } from '../shared/core/lane.ts';
 import { drain as limits, hold as holdLimits, lease } from '../shared/limits/numbers.ts';
@@ -41,6 +41,8 @@ export async function drainEndpoint(deps: DrainDeps, endpointId: string, invocat
   await endRun(deps, run, served, served.next);
 }
 
+const mayLook: ReadonlySet<Stop['kind']> = new Set(['done', 'full', 'rate']);
+
 interface Served extends Done {
   readonly next: Next;
 }
@@ -54,8 +56,9 @@ async function serve(deps: DrainDeps, endpointId: string, lane: Lane, invocation
   const waves = await sendWaves(deps, endpointId, [], turn.pacing(held), invocation);
   const aged = await buryAged(deps, waves, held, invocation);
   const unknown = createUnknownCopies(deps, endpointId, { pageSize: Math.max(1, Math.floor(limits.lookShare * slots)), isOver: turn.areLooksOver, seen });
-  // What stands in the way of a delivery stands in the way of a look. While the breaker may be tried, a delivery is tried first.
-  const looks = waves.stop.kind === 'done' || waves.stop.kind === 'full' ? await sendWaves(deps, endpointId, [], turn.looking(unknown), invocation) : undefined;
+  // What stands in the way of a delivery stands in the way of a look, but for the day, and the rate that deliveries share with it.
+  // While the breaker may be tried, a delivery is tried first.
+  const looks = mayLook.has(waves.stop.kind) ? await sendWaves(deps, endpointId, [], turn.looking(unknown), invocation) : undefined;
   await turn.ended();
   const taken = turn.taken() + aged.buried + [...waves.exits.values()].filter(({ kind }) => kind === 'ack').length;
   deps.telemetry.event('drained', { endpointId, attempts: turn.attempts(), taken, stop: waves.stop.kind });

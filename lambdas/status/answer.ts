@@ -65,7 +65,7 @@ async function statusOf({ clock, windows }: StatusDeps, endpointId: string, { la
     lane: { slots, inFlight },
     shedShare: shedShare ?? null,
     backlog,
-    today: today === undefined ? null : { requests: today.requests, most: today.most, until: time(today.untilEpochMs) },
+    today: today === undefined ? null : { attempts: today.attempts, most: today.most, until: time(today.untilEpochMs) },
     offeredPerSecond: offeredPerSecond ?? null,
     sustainablePerSecond: sustainablePerSecond ?? null,
     says: sentenceOf(evidence),

@@ -54,6 +54,30 @@ describe('put', () => {
     expect(await lane.lane()).toMatchObject({ slots: 2, avail: 2, leases: new Map() });
   });
 
+  it('keeps what the day has seen, and says in the lane whether that is all', async () => {
+    const bounded = (maxPerDay: number | null, version: string) => subject.world.put(endpointOf({ endpointId: lane.endpointId, maxPerDay }, version));
+    await bounded(10, 'V1');
+    expect((await lane.lane()).day).toBeUndefined();
+    const day = { day: 20_000, attempts: 5, isSpent: false };
+    await lanes().moveDay(lane.endpointId, undefined, day);
+    for (const [maxPerDay, isSpent] of [[5, true], [6, false], [4, true], [null, false]] as const) {
+      await bounded(maxPerDay, `V${maxPerDay}`);
+      expect((await lane.lane()).day).toEqual({ ...day, isSpent });
+    }
+    // Over what a put has written the next attempt is counted anew.
+    expect(await lanes().moveDay(lane.endpointId, day, { ...day, attempts: 6 })).toEqual({ kind: 'moved' });
+  });
+
+  it('stores nothing that is not set: an older version refuses a key that it does not know', async () => {
+    const stored = async () => Object.keys((await subject.client.send(new GetItemCommand({ TableName: tables.endpoints, Key: marshall({ pk: lane.endpointId, sk: 'config' }) }))).Item?.['config']?.M ?? {});
+    const later = ['pauses', 'disabledFor', 'maxAmbiguous', 'lookup', 'adaptiveRead', 'autoLane', 'maxPerDay'];
+    await subject.world.put(endpoint(3, 'V1'));
+    expect((await stored()).filter((key) => later.includes(key))).toEqual([]);
+    const all = { pauses: [{ fromEpochMs: 1, toEpochMs: 2 }], maxAmbiguous: 2, adaptiveRead: {}, maxInFlight: 'auto', maxPerDay: 9, lookup: { url: 'https://api.example.test/{eventId}', match: { '$.id': 'eventId' } }, disabledFor: { why: 'gone', atEpochMs: 1 } };
+    await subject.world.put(endpointOf({ endpointId: lane.endpointId, ...all }, 'V2'));
+    expect((await stored()).filter((key) => later.includes(key)).sort()).toEqual([...later].sort());
+  });
+
   it('makes a lane larger at once', async () => {
     await subject.world.put(endpoint(1, 'V1'));
     await lanes().admit(lane.ask(['a']));

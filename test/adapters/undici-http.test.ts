@@ -179,13 +179,23 @@ describe('nothing sent', () => {
     expect(server?.received).toHaveLength(0);
   });
 
+  it('what may not begin once it has a socket: nothing is dialled, and the socket is another\'s', async () => {
+    await serve((socket) => socket.write(ok));
+    expect((await post({ mayBegin: () => Promise.resolve(false) })).outcome).toEqual({ kind: 'notStarted', why: 'not-allowed' });
+    expect([server?.received.length, http.sockets()]).toMatchObject([0, { inUse: 0 }]);
+    let asked = 0;
+    expect((await post({ mayBegin: () => Promise.resolve(++asked === 1) })).outcome).toMatchObject({ kind: 'answered' });
+    expect(asked).toBe(1);
+  });
+
   it('no socket within the connection budget: nobody\'s fault, and it is never sent later', async () => {
     const held: Socket[] = [];
     await serve((socket) => void held.push(socket));
     const slow = { ...budgetsMs, read: 10_000, total: 10_000 };
     const first = Array.from({ length: sockets.perHost }, () => post({ budgetsMs: slow }));
     await expect.poll(() => held.length, { timeout: 5_000 }).toBe(sockets.perHost);
-    const { outcome, elapsedMs } = await post();
+    const mayBegin = () => Promise.reject(new Error('asked without a socket'));
+    const { outcome, elapsedMs } = await post({ mayBegin });
     expect(outcome).toEqual({ kind: 'notStarted', why: 'no-socket' });
     expect(elapsedMs).toBeGreaterThan(300);
     expect(elapsedMs).toBeLessThan(4_000);

@@ -19,9 +19,9 @@ describe('the evidence of a lane', () => {
     expect(evidenceOf({ ...lane, breaker: openBreaker({ untilEpochMs: nowEpochMs }) }, undefined, nowEpochMs)).toEqual({
       window: undefined, latencyMs: undefined, slots: 8, inFlight: 3, shedShare: undefined, backlog: 412, offeredPerSecond: undefined, sustainablePerSecond: undefined, breaker: 'half-open',
     });
-    const day = { day: Math.floor(nowEpochMs / dayMs), requests: 40, isSpent: false };
-    expect(evidenceOf({ ...lane, day }, window, nowEpochMs, 100).today).toEqual({ requests: 40, most: 100, untilEpochMs: (day.day + 1) * dayMs });
-    expect(evidenceOf({ ...lane, day: { ...day, day: day.day - 1 } }, window, nowEpochMs, 100).today).toMatchObject({ requests: 0 });
+    const day = { day: Math.floor(nowEpochMs / dayMs), attempts: 40, isSpent: false };
+    expect(evidenceOf({ ...lane, day }, window, nowEpochMs, 100).today).toEqual({ attempts: 40, most: 100, untilEpochMs: (day.day + 1) * dayMs });
+    expect(evidenceOf({ ...lane, day: { ...day, day: day.day - 1 } }, window, nowEpochMs, 100).today).toMatchObject({ attempts: 0 });
     expect(evidenceOf(laneOf(), windowOf({ offered: 1 }), t0EpochMs)).toMatchObject({ shedShare: 0, offeredPerSecond: 1, latencyMs: undefined, breaker: 'closed' });
   });
 });
@@ -38,9 +38,9 @@ describe('the sentence', () => {
     [{ offeredPerSecond: 0 }, '95 of 100 requests end within 10.0 s; 8 at a time are then 48.0 a minute.'],
     [{ offeredPerSecond: undefined, latencyMs: { p50: 1, p95: 40, p99: 50 }, sustainablePerSecond: 200 }, '95 of 100 requests end within 40 ms; 8 at a time are then 200.0 a second.'],
     [{ latencyMs: undefined, sustainablePerSecond: undefined }, 'No attempt was measured lately.'],
-    [{ offeredPerSecond: 0.5, today: { requests: 99, most: 100, untilEpochMs: dayMs } }, '95 of 100 requests end within 10.0 s; 8 at a time are then 48.0 a minute. 30.0 a minute are offered: it keeps up.'],
-    [{ latencyMs: undefined, today: { requests: 100, most: 100, untilEpochMs: dayMs } }, '100 requests a day are allowed, and 100 were made today: nothing more is sent before 00:00 UTC. No attempt was measured lately.'],
-    [{ offeredPerSecond: 0, today: { requests: 120, most: 100, untilEpochMs: dayMs } }, '100 requests a day are allowed, and 120 were made today: nothing more is sent before 00:00 UTC. 95 of 100 requests end within 10.0 s; 8 at a time are then 48.0 a minute.'],
+    [{ offeredPerSecond: 0.5, today: { attempts: 99, most: 100, untilEpochMs: dayMs } }, '95 of 100 requests end within 10.0 s; 8 at a time are then 48.0 a minute. 30.0 a minute are offered: it keeps up.'],
+    [{ latencyMs: undefined, today: { attempts: 100, most: 100, untilEpochMs: dayMs } }, '100 attempts a day are allowed, and 100 were counted today: nothing more is sent before 00:00 UTC. No attempt was measured lately.'],
+    [{ offeredPerSecond: 0, today: { attempts: 120, most: 100, untilEpochMs: dayMs } }, '100 attempts a day are allowed, and 120 were counted today: nothing more is sent before 00:00 UTC. 95 of 100 requests end within 10.0 s; 8 at a time are then 48.0 a minute.'],
   ])('of %j does the arithmetic', (more, text) => {
     expect(sentenceOf({ ...base, ...more })).toBe(text);
   });

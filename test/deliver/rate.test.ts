@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { hold, throttle } from '../../lambdas/shared/limits/numbers.ts';
 import { pingDueEpochMs, pingEventType } from '../../lambdas/shared/limits/names.ts';
 import type { Lanes } from '../../lambdas/shared/ports/index.ts';
-import { bodyOf, deliveredOf, endpointOf, receivedOf, waitingOf } from '../support/builders.ts';
+import { bodyOf, deliveredOf, endpointOf, receivedOf, timed, waitingOf } from '../support/builders.ts';
 import { Harness } from '../support/deliver-harness.ts';
 import { answered } from '../support/fakes.ts';
 
@@ -83,7 +83,7 @@ describe('an endpoint with a rate', () => {
   });
 });
 
-describe('an endpoint that takes so many requests a day (O8)', () => {
+describe('an endpoint that takes so many attempts a day (O8)', () => {
   const dayMs = 86_400_000;
   const nextDay = (h: Harness) => h.clock.advance(dayMs - (h.clock.nowEpochMs() % dayMs));
 
@@ -93,7 +93,7 @@ describe('an endpoint that takes so many requests a day (O8)', () => {
     await Promise.all(events(10, 'f').map((eventId) => h.run(batchOf(h, eventId))));
     expect(h.http.sent).toHaveLength(3);
     expect(h.http.sent.slice(0, 2)).toEqual(['e0', 'e1']);
-    expect(await h.lane()).toMatchObject({ ...idle, avail: 32, day: { requests: 3, isSpent: true }, holding: { count: 9 } });
+    expect(await h.lane()).toMatchObject({ ...idle, avail: 32, day: { attempts: 3, isSpent: true }, holding: { count: 9 } });
     expect(h.telemetry.count('day-spent')).toBe(9);
     // It looks at what has come of age meanwhile, and not once a minute.
     expect(h.wakeUps.orders[0]?.atEpochMs).toBe(h.clock.nowEpochMs() + hold.pausedLookMs);
@@ -113,7 +113,7 @@ describe('an endpoint that takes so many requests a day (O8)', () => {
     nextDay(h);
     await h.drain();
     expect(h.http.sent).toEqual([...events(3), 'f0', 'f1', 'f2']);
-    expect(await h.lane()).toMatchObject({ day: { requests: 3, isSpent: true }, holding: { count: 1 } });
+    expect(await h.lane()).toMatchObject({ day: { attempts: 3, isSpent: true }, holding: { count: 1 } });
   });
 
   it('counts every attempt: what fails has its share, however often it is tried', async () => {
@@ -164,6 +164,32 @@ describe('an endpoint that takes so many requests a day (O8)', () => {
     await h.store.put(endpointOf(after, 'V2'));
     await h.drain();
     expect(h.http.sent).toEqual(['a', 'b']);
+  });
+
+  it('loses nothing of its day while there is no socket', async () => {
+    const h = await Harness.create({ maxPerDay: 3 });
+    const http = { get: h.http.get.bind(h.http), post: () => Promise.resolve({ kind: 'notStarted' as const, why: 'no-socket' as const }) };
+    for (let i = 0; i < 5; i++) await h.run(batchOf(h, 'a', 'b', 'c'), { http });
+    expect([h.http.sent, (await h.lane()).day]).toEqual([[], undefined]);
+  });
+
+  it('does not keep its slots where the configuration cannot be read that may allow more', async () => {
+    const h = await Harness.create({ maxPerDay: 2, maxInFlight: 2 });
+    const unread = { ...h.deps.endpoints, refresh: () => Promise.reject(new Error('throttled')) };
+    expect(await h.run(batchOf(h, 'a', 'b', 'c', 'd'), { endpoints: unread })).toEqual([]);
+    expect([h.http.sent, await h.lane(), h.telemetry.faults.map(({ name }) => name)]).toMatchObject([['a', 'b'], { avail: 2, leases: new Map(), holding: { count: 2 } }, ['endpoint-unread']]);
+  });
+
+  it('is looked at all the same: a look is no attempt', async () => {
+    const lookup = { url: 'https://api.example.test/e/{eventId}', match: { '$.id': 'eventId' } };
+    const h = await Harness.create({ maxPerDay: 1, onAmbiguous: 'reconcile', lookup });
+    h.http.script = () => ({ kind: 'ambiguous', phase: 'headers', cause: 'timeout', ...timed(10_000) });
+    await h.run(batchOf(h, 'a'));
+    await h.run(batchOf(h, 'b'));
+    expect([h.record({ eventId: 'a' }), h.record({ eventId: 'b' })]).toMatchObject([{ state: 'unknown' }, { home: 'held' }]);
+    h.clock.advance(3_600_000);
+    await h.drain();
+    expect([h.http.sent, h.http.lookRequests.length, (await h.lane()).day]).toMatchObject([['a'], 1, { attempts: 1 }]);
   });
 
   it('loses nothing of its day to what the rate refuses', async () => {

@@ -1,4 +1,4 @@
-/** An endpoint's requests a day (O8), through the whole stack: bounded, told, and gone on with after midnight. */
+/** An endpoint's attempts a day (O8), through the whole stack: bounded, told, and gone on with after midnight. */
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { runCli } from '../support/cli.ts';
 import { messageBody, startEmbedded, until, type Embedded } from '../support/embedded.ts';
@@ -21,7 +21,7 @@ afterAll(async () => {
 
 interface Standing {
   readonly at: string;
-  readonly today: { requests: number; most: number; until: string };
+  readonly today: { attempts: number; most: number; until: string };
   readonly says: string;
 }
 
@@ -44,14 +44,14 @@ it('are no more than allowed; the rest is held, somebody is told, and the next d
     await embedded.advance(30_000);
     return (await told()).length > 0;
   });
-  expect((await told())[0]).toMatchObject({ step: 'spent', endpointId: 'bounded', text: expect.stringMatching(/^bounded: 3 requests a day are allowed, and 3 were made today: nothing more is sent before 00:00 UTC\. .* 2 waiting, none lost\./) as string });
+  expect((await told())[0]).toMatchObject({ step: 'spent', endpointId: 'bounded', text: expect.stringMatching(/^bounded: 3 attempts a day are allowed, and 3 were counted today: nothing more is sent before 00:00 UTC\. .* 2 waiting, none lost\./) as string });
   const status = await runCli(embedded.localFile, ['status', 'bounded']);
   expect(status.stdout).toMatch(/^bounded +ok \(day spent\) +\d{4}-\d\d-\d\dT00:00:00/m);
-  expect(status.stdout).toMatch(/^Today: +3 of 3 requests; the next day begins at 00:00 UTC$/m);
+  expect(status.stdout).toMatch(/^Today: +3 of 3 attempts; the next day begins at 00:00 UTC$/m);
   const { url, token } = (await runCli(embedded.localFile, ['endpoint', 'token', 'bounded', '--json'])).json<{ url: string; token: string }>();
   const ask = async () => (await (await fetch(url, { headers: { authorization: `Bearer ${token}` } })).json()) as Standing;
   const standing = await ask();
-  expect(standing).toMatchObject({ today: { requests: 3, most: 3 }, says: expect.stringContaining('nothing more is sent before 00:00 UTC') as string });
+  expect(standing).toMatchObject({ today: { attempts: 3, most: 3 }, says: expect.stringContaining('nothing more is sent before 00:00 UTC') as string });
 
   // An operator's question is asked all the same.
   const ping = await runCli(embedded.localFile, ['endpoint', 'ping', 'bounded', '--timeout', '60']);
@@ -63,7 +63,7 @@ it('are no more than allowed; the rest is held, somebody is told, and the next d
     return arrived('/bounded').length === 6;
   }, 90_000);
   expect(arrived('/bounded').slice(4)).toEqual(['d', 'e']);
-  expect((await ask()).today).toMatchObject({ requests: 2, most: 3 });
+  expect((await ask()).today).toMatchObject({ attempts: 2, most: 3 });
   expect((await told()).map(({ step }) => step)).toEqual(['spent']);
 
   // Once more is allowed, what waits is sent at once.

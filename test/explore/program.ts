@@ -294,7 +294,8 @@ class Run {
       },
       http: {
         get: ({ headers }) => this.#ask({ kind: 'post', label: 'GET', operation: 'get', input: { eventId: headers['webhook-id'] } }) as Promise<HttpOutcome>,
-        post: ({ headers, version }) => {
+        post: async ({ headers, version, mayBegin }) => {
+          if (mayBegin !== undefined && !(await mayBegin())) return { kind: 'notStarted', why: 'not-allowed' };
           const { 'webhook-id': eventId, 'sluice-attempt': attempt, 'sluice-possible-duplicate': duplicate } = headers;
           return this.#ask({ kind: 'post', label: 'POST', operation: 'post', input: { eventId, attempt, duplicate, version } }) as Promise<HttpOutcome>;
         },

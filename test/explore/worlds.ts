@@ -150,7 +150,7 @@ const bare: readonly WorldSpec[] = [
     endpoint: endpoint(2, { maxPerDay: 2 }),
     name: 'rationed-again',
     about: 'two events to an endpoint that takes two a day, of which one was made before',
-    prepare: async (_world, db) => void (await createDynamoDbLanes(db, tables).moveDay('acme', undefined, { day: Math.floor(t0EpochMs / 86_400_000), requests: 1, isSpent: false })),
+    prepare: async (_world, db) => void (await createDynamoDbLanes(db, tables).moveDay('acme', undefined, { day: Math.floor(t0EpochMs / 86_400_000), attempts: 1, isSpent: false })),
   },
   {
     name: 'operators',

@@ -65,6 +65,8 @@ export class FakeStore {
     const before = this.#configs.get(endpointId)?.config;
     if (before?.url !== endpoint.config.url) [lane.learnedMs, lane.window] = [undefined, before === undefined ? lane.window : undefined];
     lane.told = new Map();
+    const { maxPerDay } = endpoint.config;
+    if (lane.day !== undefined) lane.day = { ...lane.day, isSpent: maxPerDay !== null && lane.day.attempts >= maxPerDay };
     this.#lanes.set(endpointId, lane);
     this.#configs.set(endpointId, endpoint);
     return Promise.resolve();

@@ -112,6 +112,7 @@ export class FakeHttp implements Http {
   readonly lookRequests: LookRequest[] = [];
 
   async post(request: HttpRequest): Promise<HttpOutcome> {
+    if (request.mayBegin !== undefined && !(await request.mayBegin())) return { kind: 'notStarted', why: 'not-allowed' };
     const nth = this.requests.push(request) - 1;
     return this.script(request, nth);
   }

@@ -391,7 +391,7 @@ export function describeLanes(world: () => World): void {
   });
 
   it('moveDay writes over what was seen, and nothing else', async () => {
-    const day = (requests: number, isSpent = false): DaySpent => ({ day: 20_000, requests, isSpent });
+    const day = (attempts: number, isSpent = false): DaySpent => ({ day: 20_000, attempts, isSpent });
     const move = (from: DaySpent | undefined, to: DaySpent) => world().lanes.moveDay(lane.endpointId, from, to);
     const before = await lane.lane();
     expect(await move(day(1), day(2))).toEqual({ kind: 'lost', lane: before });

@@ -231,9 +231,9 @@ it.each([
 });
 
 describe('one that has spent its day (O8)', () => {
-  const spend = async (requests: number, isSpent: boolean) => {
+  const spend = async (attempts: number, isSpent: boolean) => {
     const { day: from } = await e.h.lane();
-    await e.h.store.lanes.moveDay('acme', from, { day: Math.floor(e.h.clock.nowEpochMs() / dayMs), requests, isSpent });
+    await e.h.store.lanes.moveDay('acme', from, { day: Math.floor(e.h.clock.nowEpochMs() / dayMs), attempts, isSpent });
   };
   const bounded = (maxPerDay: number | null) => e.h.store.put(endpointOf({ tenantId: 'shop', maxPerDay }, `V${maxPerDay}`));
 
@@ -245,8 +245,8 @@ describe('one that has spent its day (O8)', () => {
     await spend(100, true);
     await e.next();
     await e.next();
-    expect(e.fake.notices.map(({ step, text }) => [step, text])).toEqual([['spent', 'acme: 100 requests a day are allowed, and 100 were made today: nothing more is sent before 00:00 UTC. What comes is held, and is given up past its age. 0 waiting, none lost. Next: sluice status acme, and for more sluice endpoint put acme --set maxPerDay=N']]);
-    expect(e.fake.notices[0]?.evidence).toMatchObject({ today: { requests: 100, most: 100 } });
+    expect(e.fake.notices.map(({ step, text }) => [step, text])).toEqual([['spent', 'acme: 100 attempts a day are allowed, and 100 were counted today: nothing more is sent before 00:00 UTC. What comes is held, and is given up past its age. 0 waiting, none lost. Next: sluice status acme, and for more sluice endpoint put acme --set maxPerDay=N']]);
+    expect(e.fake.notices[0]?.evidence).toMatchObject({ today: { attempts: 100, most: 100 } });
     e.h.clock.advance(dayMs);
     await e.next();
     // The mark of a day that is over goes.
@@ -261,6 +261,14 @@ describe('one that has spent its day (O8)', () => {
     await spend(100, true);
     const lane = await e.h.lane();
     await Promise.all([...Array(10).keys()].map(() => e.runOn(lane)));
+    expect(e.steps()).toEqual(['spent']);
+  });
+
+  it.each([[100], [150]])('is told where a bound of %d is set after so many were made', async (maxPerDay) => {
+    await bounded(200);
+    await spend(150, false);
+    await bounded(maxPerDay);
+    await e.run();
     expect(e.steps()).toEqual(['spent']);
   });
 

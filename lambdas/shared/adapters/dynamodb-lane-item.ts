@@ -33,7 +33,7 @@ export const learnedName = 'lm';
 /** Attribute of a lane for each subject of notices. */
 export const toldNames = { row: 'tr', flag: 'tf', gone: 'tg', day: 'td' } as const;
 
-export const dayValue = ({ day, requests, isSpent }: DaySpent): DayValue => [day, requests, isSpent ? 1 : 0];
+export const dayValue = ({ day, attempts, isSpent }: DaySpent): DayValue => [day, attempts, isSpent ? 1 : 0];
 
 export const toldValue = ({ what, atEpochMs, isTold }: Told): ToldValue => [what, atEpochMs, isTold ? 1 : 0];
 
@@ -47,7 +47,7 @@ export interface LaneItem {
   readonly claims: Record<string, [string, string]>;
   readonly failures?: number;
   readonly nextAt?: number;
-  /** Of its requests a day: the day, how many, and 1 once they are spent. */
+  /** Of its attempts a day: the day, how many, and 1 once they are spent. */
   readonly day?: DayValue;
   readonly pausedUntil?: number;
   /** Of a lane that is not quick: its pace, and `slow` where that is what it is. */
@@ -97,7 +97,7 @@ export function toLane(item: Record<string, unknown>): Lane {
     failures: raw.failures ?? 0,
     breaker: toBreaker(raw),
     nextAtEpochMs: raw.nextAt,
-    day: raw.day === undefined ? undefined : { day: raw.day[0], requests: raw.day[1], isSpent: raw.day[2] === 1 },
+    day: raw.day === undefined ? undefined : { day: raw.day[0], attempts: raw.day[1], isSpent: raw.day[2] === 1 },
     flag: raw.flag === undefined ? undefined : { why: raw.flag[0], sinceEpochMs: raw.flag[1] },
     pausedUntilEpochMs: raw.pausedUntil,
     pace: raw.pace === undefined ? undefined : { recent: raw.pace, isSlow: raw.slow === true },

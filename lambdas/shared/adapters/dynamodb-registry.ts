@@ -8,6 +8,7 @@ import {
 } from '@aws-sdk/client-dynamodb';
 import { marshall, unmarshall } from '@aws-sdk/util-dynamodb';
 import { removedCfg, type Lane } from '../core/lane.ts';
+import type { EndpointConfig } from '../limits/endpoint-schema.ts';
 import { records } from '../limits/numbers.ts';
 import type { Endpoint, StoredEndpoint } from '../ports/index.ts';
 import { toEndpoint, toPlain } from './dynamodb-endpoints.ts';
@@ -68,13 +69,13 @@ export function createDynamoDbRegistry(db: DynamoDBClient, table: string, pause:
   };
 
   const write = async (endpoint: Endpoint, over: string | null | undefined, forgets: Forgets): Promise<'written' | 'changed'> => {
-    const { endpointId, maxInFlight, autoLane } = endpoint.config;
+    const { endpointId } = endpoint.config;
     const before = await read(endpointId);
     const there = before.lane === undefined || before.lane.cfg === removedCfg ? null : before.lane.cfg;
     if (over !== undefined && over !== there) return 'changed';
     const members = [
       { Put: configPut(table, endpoint) },
-      { Update: { ...key(endpointId, sk.lane), ...laneUpdate(before.lane, endpoint.version, { slots: maxInFlight, isAuto: autoLane }, withMeasured(forgets, before, endpoint)) } },
+      { Update: { ...key(endpointId, sk.lane), ...laneUpdate(before.lane, endpoint.version, endpoint.config, withMeasured(forgets, before, endpoint)) } },
     ];
     return (await transact(members)) ? 'written' : 'changed';
   };
@@ -157,7 +158,7 @@ function withMeasured({ zeroed, removed }: Forgets, { endpoint, lane }: { endpoi
 }
 
 /** The lane's half of a put: slots in flight stay counted, so only the difference in size moves `avail`. */
-function laneUpdate(before: Lane | undefined, cfg: string, { slots, isAuto }: { slots: number; isAuto: boolean }, { zeroed, removed: ended }: Forgets) {
+function laneUpdate(before: Lane | undefined, cfg: string, { maxInFlight: slots, autoLane: isAuto, maxPerDay }: EndpointConfig, { zeroed, removed: ended }: Forgets) {
   const x = new Expressions();
   const set = (name: string, value: unknown) => `${x.name(name)} = ${x.value(value)}`;
   if (before === undefined) {
@@ -171,6 +172,8 @@ function laneUpdate(before: Lane | undefined, cfg: string, { slots, isAuto }: { 
   const avail = x.name('avail');
   const sets = [set('slots', slots), set('cfg', cfg), ...zeroed.map((name) => set(name, 0)), `${avail} = ${avail} + ${x.value(slots - before.slots)}`, ...(isAuto ? [set(autoName, true)] : [])];
   const removed = [...ended, ...(isAuto ? [] : [autoName])];
+  // What was counted stays; whether that is all is another question now, which the sweep reads there.
+  if (before.day !== undefined) sets.push(`${x.name('day')}[2] = ${x.value(maxPerDay !== null && before.day.attempts >= maxPerDay ? 1 : 0)}`);
   // A wider lane may take as many times longer, where one is served at a time.
   if (before.learnedMs !== undefined && slots > before.slots && !removed.includes(learnedName)) sets.push(set(learnedName, Math.round((before.learnedMs * slots) / before.slots)));
   // `slots` too: a removed lane is `removed` again after it was put and removed meanwhile, perhaps with another size.

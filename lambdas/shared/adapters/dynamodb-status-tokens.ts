@@ -8,7 +8,7 @@ import { sk, toLane } from './dynamodb-lane-item.ts';
 
 const statuses = new Set<string>(['enabled', 'paused', 'disabled'] satisfies EndpointConfig['status'][]);
 
-/** Of an endpoint's configuration its status and its requests a day alone: its secrets have no business in a function that anybody can call. */
+/** Of an endpoint's configuration its status and its attempts a day alone: its secrets have no business in a function that anybody can call. */
 export function createStandings(db: DynamoDBClient, table: string): Standings {
   const read = async (endpointId: string, sortKey: string, projected: Pick<GetItemCommandInput, 'ProjectionExpression' | 'ExpressionAttributeNames'> = {}) => {
     const answer = await db.send(new GetItemCommand({ TableName: table, Key: marshall({ pk: endpointId, sk: sortKey }), ...projected }));

@@ -65,6 +65,7 @@ export function createUndiciHttp(options: HttpOptions): UndiciHttp {
     const slot = await leases.acquire({ endpointId: request.endpointId, version: request.version, origin: request.url.origin, host: target.host }, request.budgetsMs.connection);
     if (slot === undefined) return { kind: 'notStarted', why: 'no-socket' };
     try {
+      if (request.mayBegin !== undefined && !(await request.mayBegin())) return { kind: 'notStarted', why: 'not-allowed' };
       return await attemptOn(slot, request, target, watch);
     } finally {
       leases.release(slot);

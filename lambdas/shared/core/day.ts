@@ -1,10 +1,8 @@
-import { lease } from '../limits/numbers.ts';
-
-/** Requests that were made to an endpoint on one day of UTC, where its number a day is bounded (O8). */
+/** Attempts that were made at an endpoint on one day of UTC, where their number a day is bounded (O8). */
 export interface DaySpent {
   /** Days since the epoch. */
   readonly day: number;
-  readonly requests: number;
+  readonly attempts: number;
   /** True once the last one was taken that was allowed then. */
   readonly isSpent: boolean;
 }
@@ -12,32 +10,33 @@ export interface DaySpent {
 const dayMs = 86_400_000;
 
 /** What is spent of the day that it is now. */
-function dayOf(seen: DaySpent | undefined, nowEpochMs: number): Pick<DaySpent, 'day' | 'requests'> {
+function dayOf(seen: DaySpent | undefined, nowEpochMs: number): Pick<DaySpent, 'day' | 'attempts'> {
   const today = Math.floor(nowEpochMs / dayMs);
-  if (seen === undefined || seen.day < today) return { day: today, requests: 0 };
-  // Over midnight another worker's clock is ahead: its day has begun. One that is further ahead is wrong, and must not stop an endpoint for days.
-  return { day: Math.min(seen.day, Math.floor((nowEpochMs + lease.skewMs) / dayMs)), requests: seen.requests };
+  if (seen === undefined || seen.day < today) return { day: today, attempts: 0 };
+  // Another worker's clock is ahead, and its day has begun: a day that went back would begin anew with the next that is ahead. One
+  // that is further off is wrong, and must not stop an endpoint for days.
+  return { day: Math.min(seen.day, today + 1), attempts: seen.attempts };
 }
 
-/** One request more, to be written before it is made; undefined where the day has no room for it. */
+/** One attempt more, to be written before it is made; undefined where the day has no room for it. */
 export function spendDay(seen: DaySpent | undefined, maxPerDay: number, nowEpochMs: number): DaySpent | undefined {
-  const { day, requests } = dayOf(seen, nowEpochMs);
-  return requests >= maxPerDay ? undefined : { day, requests: requests + 1, isSpent: requests + 1 >= maxPerDay };
+  const { day, attempts } = dayOf(seen, nowEpochMs);
+  return attempts >= maxPerDay ? undefined : { day, attempts: attempts + 1, isSpent: attempts + 1 >= maxPerDay };
 }
 
-/** When the day is over on which requests were counted last. */
+/** When the day is over on which attempts were counted last. */
 export const endOf = ({ day }: Pick<DaySpent, 'day'>): number => (day + 1) * dayMs;
 
-/** Of the day that it is now: requests that were made, how many may be, and when the next day begins. */
+/** Of the day that it is now: attempts that were counted, how many may be made, and when the next day begins. */
 export interface Today {
-  readonly requests: number;
+  readonly attempts: number;
   readonly most: number;
   readonly untilEpochMs: number;
 }
 
 export function todayOf(seen: DaySpent | undefined, maxPerDay: number, nowEpochMs: number): Today {
   const today = dayOf(seen, nowEpochMs);
-  return { requests: today.requests, most: maxPerDay, untilEpochMs: endOf(today) };
+  return { attempts: today.attempts, most: maxPerDay, untilEpochMs: endOf(today) };
 }
 
-export const isSpent = ({ requests, most }: Today): boolean => requests >= most;
+export const isSpent = ({ attempts, most }: Today): boolean => attempts >= most;

@@ -67,7 +67,7 @@ export function dueNotices(lane: Lane, { status, maxPerDay }: Settings, nowEpoch
  * there says what the sweep, or an answer, has made of it.
  */
 export function presumedSettings({ told, day }: Pick<Lane, 'told' | 'day'>): Settings {
-  return { status: presumedStatus(told), maxPerDay: day?.isSpent === true ? day.requests : null };
+  return { status: presumedStatus(told), maxPerDay: day?.isSpent === true ? day.attempts : null };
 }
 
 function presumedStatus(told: Lane['told']): Status {

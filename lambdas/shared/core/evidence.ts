@@ -20,7 +20,7 @@ export interface Evidence {
   /** What the lane allows at the measured p95: slots ÷ p95. */
   readonly sustainablePerSecond: number | undefined;
   readonly breaker: 'closed' | 'open' | 'half-open';
-  /** Of an endpoint whose requests a day are bounded: those of today (O8). */
+  /** Of an endpoint whose attempts a day are bounded: those of today (O8). */
   readonly today?: Today;
   /** For how long a delivery waits for its answer that is tried now for the first time; of an adaptive budget only. */
   readonly readBudgetMs?: number;
@@ -64,7 +64,7 @@ export function sentenceOf(evidence: Evidence): string {
 
 function spentText({ today }: Evidence): string | undefined {
   if (today === undefined || !isSpent(today)) return undefined;
-  return `${today.most} requests a day are allowed, and ${today.requests} were made today: nothing more is sent before 00:00 UTC.`;
+  return `${today.most} attempts a day are allowed, and ${today.attempts} were counted today: nothing more is sent before 00:00 UTC.`;
 }
 
 function arithmeticOf({ window, latencyMs, slots, shedShare, offeredPerSecond, sustainablePerSecond }: Evidence): string {
@@ -95,7 +95,7 @@ export function evidenceLines(evidence: Evidence, nowEpochMs: number): [string, 
     ['Offered', offeredPerSecond === undefined ? '-' : `${rate(offeredPerSecond)}${shedShare === undefined ? '' : `, no room for ${percent(shedShare)}`}`],
     ['Sustainable', sustainablePerSecond === undefined ? '-' : `${rate(sustainablePerSecond)} (lane ÷ p95)`],
     ['Waiting', `${backlog}`],
-    ...(today === undefined ? [] : [['Today', `${today.requests} of ${today.most} requests; the next day begins at 00:00 UTC`] as [string, string]]),
+    ...(today === undefined ? [] : [['Today', `${today.attempts} of ${today.most} attempts; the next day begins at 00:00 UTC`] as [string, string]]),
     ...(suggested === undefined ? [] : [['Suggested', suggestionText(suggested)] as [string, string]]),
     ...(readBudgetMs === undefined ? [] : [['Read budget', `${seconds(readBudgetMs)} (adaptive: three times the p99 of a full lane)`] as [string, string]]),
     ['', sentenceOf(evidence)],
@@ -122,7 +122,7 @@ export function alarmText(endpointId: string, evidence: Evidence, othersIll: num
     ...(window === undefined || window.failed === 0 ? [] : [`${window.failed} of ${window.attempts} attempts failed in ${minutes(nowEpochMs - window.sinceEpochMs)}${window.lastFailure === undefined ? '' : ` (${window.lastFailure})`}.`]),
     ...(shedShare === undefined || shedShare === 0 ? [] : [`No room for ${percent(shedShare)} of what came.`]),
     ...(breaker === 'closed' ? [] : [`Its breaker is ${breaker}.`]),
-    ...(today === undefined || !isSpent(today) ? [] : [`Its ${today.most} requests of today are spent.`]),
+    ...(today === undefined || !isSpent(today) ? [] : [`Its ${today.most} attempts of today are spent.`]),
   ];
   const rest = othersIll === 0 ? 'Others unaffected.' : othersIll === 1 ? 'One other needs attention too.' : `${othersIll} others need attention too.`;
   return `${endpointId}: ${said.length === 0 ? 'needs attention.' : said.join(' ')} ${rest} ${backlog} waiting, none lost. Next: sluice status ${endpointId}`;
@@ -148,7 +148,7 @@ export function noticeText(endpointId: string, step: NoticeStep, lane: Lane, evi
     case 'refusing':
       return `${endpointId}: refuses deliveries as ${flag?.why ?? 'unwanted'}: its URL or its credentials have changed. They go to the dead-letter queue. Next: ask its owner; sluice dlq ls --endpoint ${endpointId}`;
     case 'spent':
-      return `${endpointId}: ${spentText(evidence) ?? 'its requests of today are spent.'} What comes is held, and is given up past its age. ${waits} Next: sluice status ${endpointId}, and for more sluice endpoint put ${endpointId} --set maxPerDay=N`;
+      return `${endpointId}: ${spentText(evidence) ?? 'its attempts of today are spent.'} What comes is held, and is given up past its age. ${waits} Next: sluice status ${endpointId}, and for more sluice endpoint put ${endpointId} --set maxPerDay=N`;
     case 'recovered':
       return `${endpointId}: delivers again. ${backlog} waiting. Next: nothing`;
   }

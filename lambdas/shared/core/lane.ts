@@ -22,7 +22,7 @@ export interface Lane {
   readonly breaker: Breaker | undefined;
   /** Of an endpoint with a rate: when the next request would be due if all came evenly. */
   readonly nextAtEpochMs: number | undefined;
-  /** Of an endpoint whose requests a day are bounded: those of the day on which the last one was made. */
+  /** Of an endpoint whose attempts a day are bounded: those of the day on which the last one was made. */
   readonly day: DaySpent | undefined;
   /** It refuses in a way that its owner must see. Undefined since its last 2xx. */
   readonly flag: Flag | undefined;

@@ -27,7 +27,7 @@ export type AttemptOutcome =
   /** Nothing of the request left: safe to repeat, but the endpoint's side was at fault. */
   | ({ kind: 'unsent'; phase: 'dns' | 'address' | 'connect' | 'tls' | 'write'; cause: string } & Timing)
   /** Nothing left, and the endpoint has no part in it: no attempt is counted. */
-  | { kind: 'notStarted'; why: 'no-socket' | 'stale-socket' | 'no-time' }
+  | { kind: 'notStarted'; why: 'no-socket' | 'stale-socket' | 'no-time' | 'not-allowed' }
   /** The endpoint's configuration cannot be sent: repeating cannot help. */
   | { kind: 'invalidConfiguration'; detail: string };
 

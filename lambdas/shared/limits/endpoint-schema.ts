@@ -257,7 +257,7 @@ export const endpointSchema = z.strictObject({
   // Set by "auto", beside the size that the lane has now, which the sweep changes.
   autoLane: z.boolean().default(false),
   maxPerSecond: z.number().min(rate.minPerSecond).max(rate.maxPerSecond).nullable().default(null),
-  // Requests in a day of UTC, over the whole fleet: what an endpoint may cost, whatever it does.
+  // Attempts in a day of UTC, over the whole fleet: what an endpoint may cost, whatever it does.
   maxPerDay: z.int().min(1).max(rate.maxPerDay).nullable().default(null),
   budgetsMs: budgetsSchema.prefault({}),
   adaptiveRead: adaptiveSchema.nullable().default(null),

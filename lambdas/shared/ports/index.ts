@@ -114,6 +114,8 @@ export interface HttpRequest {
   readonly remainingMs: () => number;
   /** Header in which the answer may return the consumer's own id for the event. */
   readonly referenceHeader?: string;
+  /** Asked once there is room for a socket, and before anything of it is begun: false where it may not be. What it takes is not given back. Never rejects. */
+  readonly mayBegin?: () => Promise<boolean>;
   /** False where not even a request that provably never left may be begun a second time within the attempt. */
   readonly freshTry: boolean;
 }

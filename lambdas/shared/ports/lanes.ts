@@ -25,7 +25,7 @@ export interface Lanes {
   moveBreaker(endpointId: string, from: Breaker | undefined, to: Breaker): Promise<MoveAnswer>;
   /** Writes when the next request would be due, if that is still exactly `from`. */
   moveRate(endpointId: string, fromEpochMs: number | undefined, toEpochMs: number): Promise<MoveAnswer>;
-  /** Writes how many requests the day has seen, if that is still exactly `from`. */
+  /** Writes how many attempts the day has seen, if that is still exactly `from`. */
   moveDay(endpointId: string, from: DaySpent | undefined, to: DaySpent): Promise<MoveAnswer>;
   /** Writes the pace, if it is still exactly `from`. */
   movePace(endpointId: string, from: Pace | undefined, to: Pace | undefined): Promise<MoveAnswer>;

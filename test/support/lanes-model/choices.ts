@@ -231,13 +231,13 @@ function planProbe(h: History, { event, isStale }: Extract<Choice, { kind: 'prob
   return planAdmit(h, { ...asked, ask: { ...asked.ask, canaryOf: breaker }, label: `as canary ${asked.label}` });
 }
 
-const [staleRate, staleDay]: [number, DaySpent] = [1, { day: 1, requests: 9, isSpent: false }];
+const [staleRate, staleDay]: [number, DaySpent] = [1, { day: 1, attempts: 9, isSpent: false }];
 
 /** Of its rate and of its day, in turns. `isStale`: from what is not there. */
 function planSpend(h: History, isStale: boolean): Planned | undefined {
   const { nextAtEpochMs, day } = h.state.lane ?? {};
   const from = <T>(seen: T | undefined, other: T) => (!isStale ? seen : seen === undefined ? other : undefined);
-  const isDays = nextAtEpochMs !== undefined && (nextAtEpochMs + (day?.requests ?? 0)) % 2 === 1;
+  const isDays = nextAtEpochMs !== undefined && (nextAtEpochMs + (day?.attempts ?? 0)) % 2 === 1;
   return isDays ? planDay(h, from(day, staleDay)) : planRate(h, from(nextAtEpochMs, staleRate));
 }
 
@@ -247,8 +247,8 @@ function planRate(h: History, fromEpochMs: number | undefined): Planned | undefi
 }
 
 function planDay(h: History, from: DaySpent | undefined): Planned | undefined {
-  const to = { day: 1, requests: (from?.requests ?? 0) + 1, isSpent: false };
-  return h.state.lane === undefined ? undefined : planned(operations.moveDay(`spend of the day, from ${from?.requests ?? 'nothing'}`, h.endpointId, from, to));
+  const to = { day: 1, attempts: (from?.attempts ?? 0) + 1, isSpent: false };
+  return h.state.lane === undefined ? undefined : planned(operations.moveDay(`spend of the day, from ${from?.attempts ?? 'nothing'}`, h.endpointId, from, to));
 }
 
 /** A breaker that is not there, of each kind that can be expected. */
