@@ -66,7 +66,7 @@ async function measureAll(installation: Installation, progress: Progress): Promi
       ...shapes.map(eventRow),
       ...shapes.map(dollarRow),
       moreRow('4 KB of a payload that is held', large, held),
-      moreRow('a bound on requests a day', bounded, shared),
+      moreRow('a bound on attempts a day', bounded, shared),
       ...[shared, apart, single, held].flatMap(sqsRows),
       ...curve.map(({ row }) => row),
       ...sizes,
@@ -84,7 +84,7 @@ async function measureAll(installation: Installation, progress: Progress): Promi
   };
 }
 
-/** Ten events in one batch: to one endpoint, to one whose requests a day are bounded, to ten, and to ten that the environment meets for the first time. */
+/** Ten events in one batch: to one endpoint, to one whose attempts a day are bounded, to ten, and to ten that the environment meets for the first time. */
 async function measureTens(installation: Installation, progress: Progress): Promise<Readonly<Record<'shared' | 'bounded' | 'apart' | 'first', Measured>>> {
   const { register } = installation;
   let met = 0;
