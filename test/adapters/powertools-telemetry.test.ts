@@ -107,7 +107,7 @@ describe('an invocation', () => {
     const names = blobs().flatMap((blob) => Object.keys(blob.values));
     expect(names.filter((name) => !known.has(name))).toEqual([]);
     expect(new Set(blobs().map((blob) => blob.namespace))).toEqual(new Set([namespace]));
-    expect(blobs().find((blob) => blob.dimensions['endpointId'] === 'ill' && 'shed' in blob.values)?.values).toEqual({ shed: 9, held: 3, dead: 1, unknown: 1 });
+    expect(blobs().find((blob) => blob.dimensions['endpointId'] === 'ill' && 'shed' in blob.values)?.values).toEqual({ shed: 12, held: 3, dead: 1, unknown: 1 });
     expect(names).toEqual(expect.arrayContaining(['swept', 'faults', 'breaker_opened', 'stale_sockets']));
   });
 

@@ -114,7 +114,7 @@ describe('cost', () => {
 
     const report = JSON.parse(stdout) as { name: string; rows: Record<string, unknown>[]; ceilings: { ok: boolean; value: number }[] };
     expect(Object.keys(report)).toEqual(['name', 'rows', 'ceilings']);
-    expect(report.ceilings).toHaveLength(7);
+    expect(report.ceilings).toHaveLength(11);
     expect(report.ceilings.every(({ ok }) => ok)).toBe(true);
     const rows = (table: string) => report.rows.filter((row) => row['table'] === table);
     // Cheaper than this would mean that calls were missed: a settle each, and a read.
@@ -122,6 +122,8 @@ describe('cost', () => {
       expect(writeUnits).toBeGreaterThan(1);
       expect(readUnits).toBeGreaterThanOrEqual(1);
     }
+    const more = rows('more than without it, an event, and dollars a million');
+    expect(more).toMatchObject([{ for: '4 KB of a payload that is held', writeUnits: 8 }, { for: 'a bound on attempts a day', writeUnits: 1, readUnits: 0 }]);
     expect(rows('leases that share a lane, one event at a time').map(({ leases }) => leases)).toEqual([1, 2, 4, 8, 16, 32]);
     expect(rows("lane item, by DynamoDB's rules of size").map(({ lane }) => lane)).toEqual(['idle', 'idle, with a full window', 'one lease with ten claims', '8 leases with one claim each']);
     expect(rows('list prices, us-east-1, dollars a million')).toHaveLength(6);
