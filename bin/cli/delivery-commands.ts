@@ -244,9 +244,8 @@ function refusalsOf({ endpoint, lane }: Registered, nowEpochMs: number): { disab
 
 /** Set while all that it may be sent in a day is spent. */
 function spentOf({ endpoint, lane }: Registered, nowEpochMs: number): { daySpentUntil?: string } {
-  const maxPerDay = endpoint.config?.maxPerDay ?? null;
-  const today = maxPerDay === null ? undefined : todayOf(lane.day, maxPerDay, nowEpochMs);
-  return today === undefined || !isSpent(today) ? {} : { daySpentUntil: time(today.untilEpochMs) };
+  const today = todayOf(lane.day, endpoint.config?.maxPerDay ?? null, nowEpochMs);
+  return isSpent(today) ? { daySpentUntil: time(today.untilEpochMs) } : {};
 }
 
 function withNotes(state: EndpointState, notes: readonly (string | undefined)[]): string {

@@ -22,12 +22,11 @@ export interface Room {
 export function roomIn({ maxPerSecond, maxPerDay, maxInFlight }: EndpointConfig, spending: Spending | undefined, nowEpochMs: number): Room {
   const perSecond = maxPerSecond === null || spending?.nextAtEpochMs === undefined ? undefined : spend(spending.nextAtEpochMs, maxInFlight, maxPerSecond, nowEpochMs).requests;
   const rateFromEpochMs = maxPerSecond === null ? nowEpochMs : roomFromEpochMs(spending?.nextAtEpochMs, maxPerSecond, nowEpochMs);
-  const today = maxPerDay === null || spending === undefined ? undefined : todayOf(spending.day, maxPerDay, nowEpochMs);
-  const isDaySpent = today !== undefined && isSpent(today);
+  const today = spending === undefined ? undefined : todayOf(spending.day, maxPerDay, nowEpochMs);
   return {
     requests: Math.min(perSecond ?? Infinity, today === undefined ? Infinity : Math.max(0, today.most - today.attempts)),
-    fromEpochMs: isDaySpent ? Math.max(rateFromEpochMs, today.untilEpochMs) : rateFromEpochMs,
-    isDaySpent,
+    fromEpochMs: isSpent(today) ? Math.max(rateFromEpochMs, today.untilEpochMs) : rateFromEpochMs,
+    isDaySpent: isSpent(today),
   };
 }
 

@@ -67,6 +67,8 @@ export interface Waves {
 export interface Pacing {
   /** Of what an endpoint may be sent in a second or a day, what is known; undefined: its first wave finds out. */
   readonly spending: Spending | undefined;
+  /** Version of the configuration that the lane served then. */
+  readonly cfg?: string;
   /** True where another wave may begin, after one that took `lastMs`. */
   goesOn(lastMs: number): boolean;
   /** What comes next, once too few for a lane are left; distinct keys. */
@@ -90,8 +92,7 @@ export async function sendWaves(deps: DeliverDeps, endpointId: string, copies: r
   let holding: Holding | undefined;
   let seen: Lane | undefined;
   let leavesClaims = false;
-  let { spending } = pacing;
-  let isRead = false;
+  let { spending, cfg } = pacing;
   const close = async (answer?: GiveBackAnswer) => {
     if (wave === undefined) return;
     const closing = wave;
@@ -125,9 +126,9 @@ export async function sendWaves(deps: DeliverDeps, endpointId: string, copies: r
     const room = Math.max(rate.requests, pingsFirst(left));
     if (room === 0) {
       await close();
-      if (!isRead) {
-        // No admission follows, which would find out that it is allowed more by now.
-        isRead = true;
+      if (cfg !== undefined && endpoint.version !== cfg) {
+        // No admission follows, which would find out that another configuration is in force.
+        cfg = undefined;
         const fresh = await refreshed(deps, endpointId);
         if (fresh !== 'unread') {
           endpoint = fresh;

@@ -2,6 +2,7 @@ import type { Settled } from '../deliver/deliver-one.ts';
 import type { Copy, Invocation } from '../deliver/types.ts';
 import type { Spending } from '../deliver/spend-rate.ts';
 import type { Pacing, Stop } from '../deliver/waves.ts';
+import type { Lane } from '../shared/core/lane.ts';
 import { budgets, drain as limits } from '../shared/limits/numbers.ts';
 import type { PayloadName } from '../shared/ports/index.ts';
 import type { HeldCopies } from './held-copies.ts';
@@ -43,7 +44,7 @@ function earliestOf(times: Times): number | undefined {
   return [...times.values()].reduce<number | undefined>((first, at) => (at === 'taken' || (first !== undefined && first <= at) ? first : at), undefined);
 }
 
-export function createTurn(deps: DrainDeps, spending: Spending, invocation: Invocation): Turn {
+export function createTurn(deps: DrainDeps, lane: Spending & Pick<Lane, 'cfg'>, invocation: Invocation): Turn {
   const endsMs = deps.clock.monotonicMs() + limits.turnMs;
   const neededMs = budgets.connectionMs + budgets.maxTotalMs + deps.limits.settleMarginMs;
   const dues: Times = new Map();
@@ -81,7 +82,7 @@ export function createTurn(deps: DrainDeps, spending: Spending, invocation: Invo
     lookOf: (recordKey) => lookTimes.get(recordKey),
     earliestLook: () => earliestOf(lookTimes),
     ended: async () => void (await Promise.all(removals)),
-    pacing: (held) => ({ spending, more: () => (isOver() ? Promise.resolve([]) : held.next()), goesOn, wait, settled }),
+    pacing: (held) => ({ spending: lane, cfg: lane.cfg, more: () => (isOver() ? Promise.resolve([]) : held.next()), goesOn, wait, settled }),
   };
 
   function goesOn(): boolean {

@@ -175,8 +175,11 @@ describe('an endpoint that takes so many attempts a day (O8)', () => {
 
   it('does not keep its slots where the configuration cannot be read that may allow more', async () => {
     const h = await Harness.create({ maxPerDay: 2, maxInFlight: 2 });
+    expect(await h.run(batchOf(h, 'a', 'b', 'c', 'd'))).toEqual([]);
+    await h.store.put(endpointOf({ maxPerDay: 3, maxInFlight: 2 }, 'V2'));
     const unread = { ...h.deps.endpoints, refresh: () => Promise.reject(new Error('throttled')) };
-    expect(await h.run(batchOf(h, 'a', 'b', 'c', 'd'), { endpoints: unread })).toEqual([]);
+    h.clock.advance(30_000);
+    await h.drain({ endpoints: unread });
     expect([h.http.sent, await h.lane(), h.telemetry.faults.map(({ name }) => name)]).toMatchObject([['a', 'b'], { avail: 2, leases: new Map(), holding: { count: 2 } }, ['endpoint-unread']]);
   });
 

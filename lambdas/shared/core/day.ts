@@ -34,9 +34,11 @@ export interface Today {
   readonly untilEpochMs: number;
 }
 
-export function todayOf(seen: DaySpent | undefined, maxPerDay: number, nowEpochMs: number): Today {
+/** Undefined where nothing is bounded. */
+export function todayOf(seen: DaySpent | undefined, maxPerDay: number | null, nowEpochMs: number): Today | undefined {
+  if (maxPerDay === null) return undefined;
   const today = dayOf(seen, nowEpochMs);
   return { attempts: today.attempts, most: maxPerDay, untilEpochMs: endOf(today) };
 }
 
-export const isSpent = ({ attempts, most }: Today): boolean => attempts >= most;
+export const isSpent = (today: Today | undefined): today is Today => today !== undefined && today.attempts >= today.most;

@@ -1,6 +1,6 @@
 import type { EndpointConfig } from '../limits/endpoint-schema.ts';
 import { escalation as limits } from '../limits/numbers.ts';
-import { isSpent, todayOf, type Today } from './day.ts';
+import { isSpent, todayOf } from './day.ts';
 import { removedCfg, type Lane } from './lane.ts';
 
 /** Failures in a row, fleet-wide, as the lane has them since the last success; an operator's pings are none of them. */
@@ -82,7 +82,7 @@ export function endedMarks({ row, flag, told, day }: Lane, nowEpochMs: number): 
   const ended: [NoticeSubject, Told][] = [];
   if (ofRow !== undefined && row === undefined && hasNoMore(markOf(ofRow)) && nowEpochMs - ofRow.atEpochMs >= limits.quietMs) ended.push(['row', ofRow]);
   if (ofFlag !== undefined && flag === undefined && nowEpochMs - ofFlag.atEpochMs >= limits.flagAgainMs) ended.push(['flag', ofFlag]);
-  if (ofDay !== undefined && ofDay.what !== dayName(todayOf(day, 0, nowEpochMs))) ended.push(['day', ofDay]);
+  if (ofDay !== undefined && ofDay.what !== String(todayOf(day, 0, nowEpochMs)?.untilEpochMs)) ended.push(['day', ofDay]);
   return ended;
 }
 
@@ -97,13 +97,11 @@ function goneNotice({ told }: Lane, nowEpochMs: number): DueNotice | undefined {
   return gone !== undefined && isOpen(gone, gone.what, nowEpochMs) ? { subject: 'gone', step: 'gone', what: gone.what } : undefined;
 }
 
-const dayName = ({ untilEpochMs }: Today) => String(untilEpochMs);
-
 /** Once for each day that is spent. */
 function dayNotice({ day, told }: Lane, maxPerDay: number | null, nowEpochMs: number): DueNotice | undefined {
-  const today = maxPerDay === null ? undefined : todayOf(day, maxPerDay, nowEpochMs);
-  if (today === undefined || !isSpent(today)) return undefined;
-  const what = dayName(today);
+  const today = todayOf(day, maxPerDay, nowEpochMs);
+  if (!isSpent(today)) return undefined;
+  const what = String(today.untilEpochMs);
   return isOpen(told.get('day'), what, nowEpochMs) ? { subject: 'day', step: 'spent', what } : undefined;
 }
 

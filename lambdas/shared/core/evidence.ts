@@ -34,6 +34,7 @@ export interface Evidence {
  */
 export function evidenceOf(lane: Lane, window: Window | undefined, nowEpochMs: number, maxPerDay: number | null = null): Evidence {
   const latencyMs = window === undefined ? undefined : percentilesOf(window);
+  const today = todayOf(lane.day, maxPerDay, nowEpochMs);
   const seconds = window === undefined ? 0 : Math.max(1, (nowEpochMs - window.sinceEpochMs) / 1_000);
   return {
     window: window === undefined ? undefined : { sinceEpochMs: window.sinceEpochMs, attempts: window.attempts, failed: window.attempts - window.delivered, lastFailure: window.lastFailure },
@@ -45,7 +46,7 @@ export function evidenceOf(lane: Lane, window: Window | undefined, nowEpochMs: n
     offeredPerSecond: window === undefined ? undefined : window.offered / seconds,
     sustainablePerSecond: latencyMs === undefined ? undefined : (1_000 * lane.slots) / latencyMs.p95,
     breaker: lane.breaker?.state !== 'open' ? 'closed' : lane.breaker.untilEpochMs <= nowEpochMs ? 'half-open' : 'open',
-    ...(maxPerDay === null ? {} : { today: todayOf(lane.day, maxPerDay, nowEpochMs) }),
+    ...(today === undefined ? {} : { today }),
   };
 }
 
@@ -63,7 +64,7 @@ export function sentenceOf(evidence: Evidence): string {
 }
 
 function spentText({ today }: Evidence): string | undefined {
-  if (today === undefined || !isSpent(today)) return undefined;
+  if (!isSpent(today)) return undefined;
   return `${today.most} attempts a day are allowed, and ${today.attempts} were counted today: nothing more is sent before 00:00 UTC.`;
 }
 
@@ -122,7 +123,7 @@ export function alarmText(endpointId: string, evidence: Evidence, othersIll: num
     ...(window === undefined || window.failed === 0 ? [] : [`${window.failed} of ${window.attempts} attempts failed in ${minutes(nowEpochMs - window.sinceEpochMs)}${window.lastFailure === undefined ? '' : ` (${window.lastFailure})`}.`]),
     ...(shedShare === undefined || shedShare === 0 ? [] : [`No room for ${percent(shedShare)} of what came.`]),
     ...(breaker === 'closed' ? [] : [`Its breaker is ${breaker}.`]),
-    ...(today === undefined || !isSpent(today) ? [] : [`Its ${today.most} attempts of today are spent.`]),
+    ...(!isSpent(today) ? [] : [`Its ${today.most} attempts of today are spent.`]),
   ];
   const rest = othersIll === 0 ? 'Others unaffected.' : othersIll === 1 ? 'One other needs attention too.' : `${othersIll} others need attention too.`;
   return `${endpointId}: ${said.length === 0 ? 'needs attention.' : said.join(' ')} ${rest} ${backlog} waiting, none lost. Next: sluice status ${endpointId}`;
